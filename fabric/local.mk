@@ -1,0 +1,2 @@
+noinst_LIBRARIES += libfabric.a
+libfabric_a_SOURCES = 

@@ -1,0 +1,2 @@
+noinst_LIBRARIES += libgpu.a
+libgpu_a_SOURCES = 

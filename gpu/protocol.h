@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Messages to and from rank actors.
+ */
+#ifndef GPU_PROTOCOL_H
+#define GPU_PROTOCOL_H
+
+#include "actors/protocol.h"
+#include "gpu/plan.h"
+
+/*          name        from       to         answered_by  late means          credit  fields */
+#define GPU_PROTOCOL(M)                                                                                                   \
+    M(gpu, step,       conductor, rank,      stepped,     device_stuck,       plan,   struct gpu_round *round;)           \
+    M(gpu, stepped,    rank,      conductor, none,        none,               plan,   struct gpu_round *round;            \
+                                                                                      uint32_t rank;)                     \
+    M(gpu, page_freed, conductor, rank,      none,        none,               none,   uint32_t n; uint32_t page[8];)
+
+enum { gpu_KIND_first = GPU_KIND_FIRST - 1, GPU_PROTOCOL(ACT_GEN_ENUM) gpu_KIND_end };
+GPU_PROTOCOL(ACT_GEN_STRUCT)
+
+/* Invariants.
+ * I1  A rank executes plans in the order of their numbers, each once. (sim: plan_order)
+ * I2  A step is answered by exactly one stepped. (sim: terminal)
+ * I3  A plan closed ahead of a failed plan is answered AGAIN and wrote no page. (sim: ahead_void)
+ * I4  The plan is not written while any rank holds it. (digest recomputed in stepped)
+ */
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A family turns a model into an op list: what one forward pass over rows computes, in order, with the weight of
+ * each op and its shard rule. Devices and the oracle execute the list; they know no family.
+ */
+#ifndef KERNELS_FAMILIES_FAMILY_H
+#define KERNELS_FAMILIES_FAMILY_H
+
+#include "kernels/model.h"
+
+/* Row buffers of a forward pass. Widths are in floats a row and belong to one rank's share. */
+enum krn_buf {
+    KRN_BUF_NONE,
+    KRN_BUF_X,    /* residual stream, hidden wide, whole on every rank */
+    KRN_BUF_H,    /* normed input of a product, hidden wide, whole on every rank */
+    KRN_BUF_Q,    /* queries, then attention output in KRN_BUF_A */
+    KRN_BUF_K,
+    KRN_BUF_V,
+    KRN_BUF_A,    /* attention output, heads*head_dim of the rank */
+    KRN_BUF_G,    /* gate, then gate*up */
+    KRN_BUF_U,    /* up */
+    KRN_BUF_L,    /* logits of the drawn rows */
+    KRN_BUFS
+};
+
+enum krn_op_kind {
+    KRN_OP_EMBED,   /* dst = w[token] (times scale if not 1) */
+    KRN_OP_NORM,    /* dst = rmsnorm(src) * w */
+    KRN_OP_PRODUCT, /* dst = src . w^T + bias; split and add say how */
+    KRN_OP_ROPE_KV, /* rotate Q and K in place, then write K and V rows to their pages */
+    KRN_OP_ATTEND,  /* A = attention(Q, pages) */
+    KRN_OP_GATE,    /* G = silu(G) * U */
+    KRN_OP_FINAL,   /* H = norm(X) of the drawn rows only, compacted; finite check of every row */
+    KRN_OP_KINDS
+};
+
+enum krn_split {
+    KRN_SPLIT_NONE,     /* every rank computes all of it */
+    KRN_SPLIT_HEADS,    /* column split: outputs by query head */
+    KRN_SPLIT_KV_HEADS, /* column split: outputs by KV head (copied when V > kv_heads) */
+    KRN_SPLIT_COLUMNS,  /* column split: outputs in V equal parts */
+    KRN_SPLIT_VOCAB,    /* column split in whole blocks; ranks gather the logits */
+    KRN_SPLIT_ROWS      /* row split: K in V segments, added in the tree */
+};
+
+struct krn_op {
+    enum krn_op_kind kind;
+    enum krn_buf src, dst;
+    const struct krn_tensor *w, *bias; /* bias may be NULL */
+    uint32_t layer;
+    uint32_t n, k; /* PRODUCT: outputs and inputs of the whole model */
+    enum krn_split split;
+    bool add; /* PRODUCT: dst += result (the residual); else dst = result */
+    float eps;
+};
+
+struct krn_net {
+    const struct krn_model *model; /* must outlive the net */
+    uint32_t n_ops;
+    const struct krn_op *ops;
+};
+
+struct krn_family {
+    const char *name;
+    const char *const *architectures; /* NULL-terminated names of config.json */
+    enum status (*build)(const struct krn_model *model, struct krn_net *out,
+                         struct status_note *note);
+};
+
+extern const struct krn_family krn_family_llama;
+
+/* Finds the model's family and builds its op list, checking every weight's presence and shape by name. */
+enum status krn_net_build(const struct krn_model *model, struct krn_net *out,
+                          struct status_note *note);
+void krn_net_free(struct krn_net *net);
+
+#endif

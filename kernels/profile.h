@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A numerics profile: data that fixes every order of additions and every rounding point of the row functions
+ * (kernels/numerics.md). Part of the session key, the plan digest's chain start and the prove receipt.
+ */
+#ifndef KERNELS_PROFILE_H
+#define KERNELS_PROFILE_H
+
+#include <stdint.h>
+
+#include "actors/status.h"
+
+enum krn_dtype { KRN_F32, KRN_F16, KRN_BF16, KRN_DTYPES };
+
+struct krn_profile {
+    char name[32];          /* "portable"; with a V other than the model's default: "portable-v2" */
+    uint32_t version;       /* raised whenever a bit may change */
+    uint32_t lanes;         /* fixed virtual lanes of sums over a row (norms) : 16 */
+    uint32_t block;         /* outputs that a packed weight block holds side by side: 16 */
+    uint32_t k_step;        /* a row-split K is cut in multiples of this: 16 */
+    uint32_t virtual_ranks; /* V: segments of a row-split product, a power of two up to 8 */
+    uint32_t attn_tile;     /* keys in an absolute tile: 64 */
+    uint32_t attn_segment;  /* keys in an absolute segment: 1024 */
+    enum krn_dtype act;     /* activations: f32 */
+    enum krn_dtype kv;      /* keys and values in pages: f32 */
+    uint32_t promotion;     /* promotion interval of narrow accumulators; 0: none */
+};
+
+struct krn_config;
+
+/* The largest V that DESIGN.md section 6 allows for this model: a power of two up to 8 that divides the query
+ * heads, divides or is a multiple of the KV heads, and cuts heads*head_dim and ffn into whole k_steps. */
+uint32_t krn_profile_virtual_ranks_max(const struct krn_config *config, uint32_t k_step);
+
+/* Fills the portable profile for a model; virtual_ranks 0 takes the default. BAD_REQUEST names the limit. */
+enum status krn_profile_portable(const struct krn_config *config, uint32_t virtual_ranks,
+                                 struct krn_profile *out, struct status_note *note);
+
+/* XXH3-64 over the fields in a fixed byte order. */
+uint64_t krn_profile_digest(const struct krn_profile *p);
+
+#endif

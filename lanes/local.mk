@@ -1,0 +1,2 @@
+noinst_LIBRARIES += liblanes.a
+liblanes_a_SOURCES = 

@@ -1,0 +1,2 @@
+noinst_LIBRARIES += libsessions.a
+libsessions_a_SOURCES = 

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The memory actor: page pool, prefix trie, reservations, eviction. Its state is owned by the actor; everything it does is in
+ * sessions/protocol.h. The decisions are pure functions over sessions/pages.h and sessions/trie.h.
+ */
+#ifndef SESSIONS_MEMORY_H
+#define SESSIONS_MEMORY_H
+
+#include "sessions/protocol.h"
+
+struct ses_key { /* DESIGN.md section 5: a different key is a miss, never a guess */
+    uint64_t fingerprint[2];
+    uint64_t profile; /* krn_profile_digest: name, version, V, KV type, ... */
+    uint64_t rope;    /* digest of RoPE settings and table */
+    uint32_t layout_version;
+    uint32_t world;
+};
+
+struct ses_memory_config {
+    struct ses_key key;
+    uint32_t n_pages;     /* ids 1 .. n_pages; 0 is the sink */
+    uint32_t page_tokens; /* a power of two */
+    uint64_t page_bytes;
+    uint32_t slots_max;   /* lane slots */
+    uint32_t pages_per_slot_max;
+    uint32_t *tables;     /* [slots_max][pages_per_slot_max]: the planner's page tables; memory writes row `slot` only between
+                             admit and admitted. NULL: extend and admitted are tested without them */
+    act_id_t conductor;   /* told of freed pages (fab page_freed); 0: nobody */
+};
+
+struct ses_memory;
+extern const struct act_kind ses_memory_kind;
+
+enum status ses_memory_open(const struct ses_memory_config *config, struct ses_memory **out,
+                            struct status_note *note);
+void ses_memory_close(struct ses_memory *m);
+/* The planner's handle, told once both are spawned; before any message. */
+void ses_memory_wire(struct ses_memory *m, act_id_t planner);
+
+/* Invariant I1, checked from outside in tests: false and a sentence when the books do not balance. */
+bool ses_memory_audit(const struct ses_memory *m, struct status_note *note);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Messages to and from the memory actor, the only one that may say who holds a page.
+ */
+#ifndef SESSIONS_PROTOCOL_H
+#define SESSIONS_PROTOCOL_H
+
+#include "actors/protocol.h"
+
+/* Why a lookup found what it found. Names and texts: sessions/reason.h. */
+enum ses_reason {
+    SES_HIT,          /* matched tokens found, all that could match */
+    SES_HIT_CAPPED,   /* the whole prompt was found; one row is computed all the same */
+    SES_MISS_NEW,     /* no session begins like this */
+    SES_MISS_EVICTED, /* it was known and has been evicted */
+    SES_MISS_KEY,     /* it is known under another key (model, profile, tenant, ...) */
+    SES_MISS_OFF,     /* the request or the operator switched reuse off */
+    SES_REASONS
+};
+
+/*          name       from     to       answered_by  late means   credit  fields */
+#define SES_PROTOCOL(M)                                                                                                  \
+    /* ids: the planner's, unchanged until admitted or denied. max_tokens: worst case of positions, n_ids included. */    \
+    M(ses, admit,     planner, memory,  admitted,    none,        lane,   const uint32_t *ids; uint64_t tenant;           \
+                                                                          uint32_t slot; uint32_t n_ids;                  \
+                                                                          uint32_t max_tokens; uint32_t reuse;)           \
+    /* matched tokens need no row; pages (planner's array given in table) were filled: n_pages covers n_ids rounded up   \
+     * to whole pages. When copy_src is not 0 the first copy_tokens of it must be copied to copy_dst before any row. */   \
+    M(ses, admitted,  memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t matched;                \
+                                                                          uint32_t n_pages; uint32_t reason;              \
+                                                                          uint32_t copy_src; uint32_t copy_dst;           \
+                                                                          uint32_t copy_tokens;)                          \
+    /* status NO_PAGES: can never fit; AGAIN: not now, the planner asks again after a release. */                         \
+    M(ses, denied,    memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t status;                 \
+                                                                          uint32_t pages_needed; uint32_t pages_free;)    \
+    /* One more page from the slot's reservation; never refused. */                                                       \
+    M(ses, extend,    planner, memory,  extended,    none,        lane,   uint32_t slot; uint32_t n_pages;)               \
+    M(ses, extended,  memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t n_pages;                \
+                                                                          uint32_t page[8];)                              \
+    /* The copy of `admitted` ran: the source is no longer held for it. */                                                \
+    M(ses, copied,    planner, memory,  none,        none,        none,   uint32_t slot;)                                 \
+    /* Rows [0, n_rows) hold finite keys and values of ids[0..n_rows), computed: full pages may be shared from now on.    \
+     * ids stay unchanged until sealed_ok. */                                                                             \
+    M(ses, seal,      planner, memory,  sealed,      none,        lane,   const uint32_t *ids; uint32_t slot;             \
+                                                                          uint32_t n_rows;)                               \
+    M(ses, sealed,    memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t n_rows;)                \
+    /* The lane has ended and no plan names it. Rows [0, n_rows) are cached when keep is 1. */                            \
+    M(ses, release,   planner, memory,  released,    none,        lane,   const uint32_t *ids; uint32_t slot;             \
+                                                                          uint32_t n_rows; uint32_t keep;)                \
+    M(ses, released,  memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t pages_free;)            \
+    M(ses, forget,    client,  memory,  forgotten,   none,        request, uint64_t token;)                               \
+    M(ses, forgotten, memory,  client,  none,        none,        request, uint64_t token; uint32_t pages;)               \
+    M(ses, count,     client,  memory,  counted,     none,        request, uint64_t token;)                               \
+    M(ses, counted,   memory,  client,  none,        none,        request, uint64_t token; uint32_t pages_total;          \
+                                                                          uint32_t pages_free; uint32_t pages_held;       \
+                                                                          uint32_t pages_cached; uint32_t nodes;          \
+                                                                          uint32_t evicted;)
+
+enum { ses_KIND_first = SES_KIND_FIRST - 1, SES_PROTOCOL(ACT_GEN_ENUM) ses_KIND_end };
+SES_PROTOCOL(ACT_GEN_STRUCT)
+
+/* Invariants.
+ * I1  A page is free, or held by lanes, or by the trie, or by both; holders = lanes + trie + jobs in flight, checked at
+ *     every message in the simulation. (sim: pages_conserved)
+ * I2  A page that a lane maps, or that a copy reads, is never freed or evicted. (sim: poison)
+ * I3  What `admitted` reserved is always enough: extend is never refused. (sim: extend)
+ * I4  Every admit has exactly one answer; every release too. (sim: terminal)
+ * I5  Two lanes never write the same page. (sim: poison)
+ */
+
+#endif

@@ -1,0 +1,11 @@
+include $(srcdir)/tests/actors/local.mk
+include $(srcdir)/tests/kernels/local.mk
+include $(srcdir)/tests/gpu/local.mk
+include $(srcdir)/tests/fabric/local.mk
+include $(srcdir)/tests/sessions/local.mk
+include $(srcdir)/tests/lanes/local.mk
+include $(srcdir)/tests/text/local.mk
+include $(srcdir)/tests/door/local.mk
+include $(srcdir)/tests/sim/local.mk
+include $(srcdir)/tests/programs/local.mk
+include $(srcdir)/tests/fuzz/local.mk
