@@ -11,6 +11,8 @@ struct lane_request; /* lanes/request.h */
 struct lane_counters; /* lanes/engine.h */
 
 /* What a lane wants next. */
+enum { LANE_NO_BAD = 0xffffffff };
+
 enum lane_want_kind { LANE_WANT_PROMPT, LANE_WANT_DECODE, LANE_WANT_VERIFY };
 
 /* How a request ended. STOP_* are successes. */
@@ -28,14 +30,14 @@ enum lane_end {
 #define LANE_PROTOCOL(M)                                                                                                     \
     M(lane, submit,    client,  planner, accepted,    none,         request, const struct lane_request *request;)            \
     /* From here on the request is promised: it ends with exactly one `ended`. cancel names lane, never a recycled id. */     \
-    M(lane, accepted,  planner, client,  none,        none,         request, uint64_t request; uint64_t lane;)               \
+    M(lane, accepted,  lane,    client,  none,        none,         request, uint64_t request; uint64_t lane;)               \
     /* Nothing was begun and nothing follows. retry_ms > 0: worth trying again then. */                                       \
     M(lane, refused,   planner, client,  none,        none,         request, uint64_t request; uint32_t status;              \
                                                                              uint32_t retry_ms; uint64_t value;              \
                                                                              uint64_t limit;)                                \
     M(lane, cancel,    client,  planner, none,        none,         none,    uint64_t lane;)                                 \
     /* The lane left the queue: what memory gave. reason: enum ses_reason. */                                                 \
-    M(lane, started,   planner, client,  none,        none,         request, uint64_t request; uint32_t n_prompt;            \
+    M(lane, started,   lane,    client,  none,        none,         request, uint64_t request; uint32_t n_prompt;            \
                                                                              uint32_t n_resumed; uint32_t reason;            \
                                                                              uint32_t queued_us;)                            \
     /* One new token of the reply; index counts from 0. bytes: the next whole characters of the text, as many as fit; they are  \
@@ -49,37 +51,39 @@ enum lane_end {
     /* One of the n_top best of token index, best first; sent before `token` of that index. */                                \
     M(lane, top,       lane,    client,  none,        none,         request, uint64_t request; uint32_t index;               \
                                                                              uint32_t id; float logprob; uint32_t rank;)     \
-    /* Only when asked for. XXH3-64 of the raw fp32 logits that drew token index. */                                          \
+    /* Only when asked for. XXH3-64 of the raw fp32 logits that drew token index; before `token` of that index. */            \
     M(lane, hash,      lane,    client,  none,        none,         request, uint64_t request; uint64_t hash;                \
                                                                              uint32_t index;)                                \
-    /* Only when asked for; row: vocab floats, valid until the receive function returns (same worker only). */                \
-    M(lane, logits,    lane,    client,  none,        none,         request, uint64_t request; const float *row;             \
-                                                                             uint32_t vocab; uint32_t index;)                \
+    /* Only when asked for: the request's first_logits (vocab floats) is filled; before `token` of index 0. */                \
+    M(lane, logits,    lane,    client,  none,        none,         request, uint64_t request; uint32_t vocab;)              \
     /* The one terminal message of an accepted request. end: enum lane_end; status: enum status. */                          \
-    M(lane, ended,     planner, client,  none,        none,         request, uint64_t request; uint16_t end;                 \
+    M(lane, ended,     lane,    client,  none,        none,         request, uint64_t request; uint16_t end;                 \
                                                                              uint16_t status; uint32_t n_prompt;             \
                                                                              uint32_t n_resumed; uint32_t n_new;             \
                                                                              uint32_t drafted; uint32_t accepted;            \
                                                                              uint32_t rows;)                                 \
-    /* planner <-> lane. drawn: the slot's rows [first_pos, first_pos + n_rows) of its want were computed; draws: n_draws of  \
-     * them, the last rows. Valid, as are tops and logits behind it, until the lane answers with want or done. */             \
+    /* Memory admitted the lane: rows [0, matched) need no work. */                                                           \
+    M(lane, begin,     planner, lane,    want,        none,         lane,    uint32_t matched; uint32_t reason;              \
+                                                                             uint32_t queued_us;)                            \
+    /* The want's rows [first_pos, first_pos + n_rows) are computed; the last n_draws of them drew. bad_pos: the first        \
+     * position whose row is not finite, or LANE_NO_BAD. Valid until the lane answers with want or done. */                   \
     M(lane, drawn,     planner, lane,    want,        none,         plan,    const struct gpu_result *result;                \
-                                                                             uint32_t slot; uint32_t first_draw;             \
-                                                                             uint32_t n_draws; uint32_t first_pos;           \
-                                                                             uint32_t n_rows;)                               \
+                                                                             uint32_t first_draw; uint32_t n_draws;          \
+                                                                             uint32_t first_pos; uint32_t n_rows;            \
+                                                                             uint32_t bad_pos;)                              \
     M(lane, want,      lane,    planner, drawn,       none,         lane,    uint32_t slot; uint32_t kind;                   \
                                                                              uint32_t first_pos; uint32_t n_rows;            \
                                                                              uint32_t may_ahead;)                            \
-    /* The lane is finished by itself (EOS, stop, length, context, bad row) or because told to end. n_rows: how many of the   \
-     * slot's ids have keys and values worth keeping. The slot goes back to the planner. */                                   \
+    /* The lane is finished by itself (EOS, stop, length, context, bad row, client gone) or told to. n_rows: how many of the  \
+     * slot's ids have keys and values worth keeping. The slot goes back to the planner; `ended` was sent. */                 \
     M(lane, done,      lane,    planner, none,        none,         lane,    uint32_t slot; uint32_t end;                    \
                                                                              uint32_t status; uint32_t n_rows;)              \
-    M(lane, finish,    planner, lane,    done,        none,         lane,    uint32_t slot; uint32_t end;                    \
-                                                                             uint32_t status;)                               \
-    /* Control: drain stops admitting; queued and running requests go on until the deadline. */                               \
+    M(lane, finish,    planner, lane,    done,        none,         lane,    uint32_t end; uint32_t status;)                 \
+    /* Control: drain stops admitting; queued and running requests go on until the deadline (relative). */                    \
     M(lane, drain,     client,  planner, drained,     drain_halt,   none,    uint64_t deadline_ns;)                          \
     M(lane, drained,   planner, client,  none,        none,         none,    uint32_t cancelled;)                            \
     M(lane, stats,     client,  planner, stats_are,   none,         request, uint64_t token;)                                \
+    /* counters belong to the planner; to be read on its worker only. */                                                      \
     M(lane, stats_are, planner, client,  none,        none,         request, uint64_t token;                                 \
                                                                              const struct lane_counters *counters;)
 
@@ -88,13 +92,15 @@ LANE_PROTOCOL(ACT_GEN_STRUCT)
 
 /* Invariants.
  * I1  Every submit has exactly one of accepted, refused; every accepted exactly one ended, its last message.
- *     (sim: terminal)
+ *     All messages of one request come from its lane, so they keep their order. (sim: terminal)
  * I2  A client gets token messages in the order of index without gap or repeat, whatever is retried or cancelled.
- * I3  A slot has one owner: planner (free, queued, admitting, releasing) or lane (from spawn to done).
- * I4  Between want and drawn the slot's ids [0, first_pos + n_rows) do not change.
+ * I3  A slot has one owner: the planner (free, releasing) or its lane (from spawn to done). The planner reads the prompt ids of
+ *     a queued lane and, between want and drawn, the ids that the want names.
+ * I4  Between want and drawn the slot's ids [0, first_pos + n_rows) and its draw settings do not change.
  * I5  A slot is released to memory only when no plan under way names it. (sim: poison)
  * I6  A result belongs to the planner and stays until every lane that it named has answered want or done.
- * I7  The planner closes a plan only when every lane of the plan before has answered, except a plan closed ahead.
+ * I7  Results are delivered in plan order, the next only when every lane has answered the one before.
+ * I8  A cancelled lane is in no plan that is closed after the planner got the cancel.
  */
 
 #endif

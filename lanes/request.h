@@ -46,6 +46,7 @@ struct lane_request {
     const struct krn_bias *bias;
     uint32_t n_bias;
     const uint32_t *mask; /* vocab bits, 1 = allowed; NULL: none. Constant for the request */
+    float *first_logits; /* vocab floats of the client's, with LANE_FIRST_LOGITS; filled when message logits comes */
     const struct lane_stop *stops;
     uint32_t n_stops;
 };
