@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 include $(srcdir)/tests/actors/local.mk
 include $(srcdir)/tests/kernels/local.mk
 include $(srcdir)/tests/gpu/local.mk
@@ -9,3 +10,21 @@ include $(srcdir)/tests/door/local.mk
 include $(srcdir)/tests/sim/local.mk
 include $(srcdir)/tests/programs/local.mk
 include $(srcdir)/tests/fuzz/local.mk
+
+check_PROGRAMS += tests/include_check
+EXTRA_PROGRAMS += tests/tidy
+tests_tidy_SOURCES = tests/tidy.c tests/tree.c tests/tree.h tests/harness.h
+tests_tidy_CFLAGS = $(RH_TEST_CFLAGS)
+tests_tidy_LDADD = $(RH_TEST_LDADD)
+tests_include_check_SOURCES = tests/include_check.c tests/tree.c tests/tree.h tests/harness.h
+tests_include_check_CFLAGS = $(RH_TEST_CFLAGS)
+tests_include_check_LDADD = $(RH_TEST_LDADD)
+
+EXTRA_DIST += tests/README.md tests/run tests/run_one tests/lint tests/install_check tests/dist_check \
+	tests/cppcheck.suppress tests/tidy.allow tests/reference
+
+# The tests of what runs on several threads, for the thread sanitizer.
+RH_CONCURRENT_TESTS = $(filter tests/actors/% tests/gpu/% tests/fabric/% tests/door/%, $(TESTS))
+.PHONY: check-concurrent
+check-concurrent:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(RH_CONCURRENT_TESTS)'
