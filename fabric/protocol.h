@@ -8,22 +8,21 @@
 #include "gpu/plan.h"
 
 /*          name        from       to         answered_by  late means          credit  fields */
-#define FAB_PROTOCOL(M)                                                                                                  \
-    M(fab, run,        planner,   conductor, ran,         device_stuck,       plan,   struct gpu_round *round;)          \
-    M(fab, ran,        conductor, planner,   none,        none,               plan,   struct gpu_round *round;           \
-                                                                                      uint32_t status;                   \
-                                                                                      uint32_t rank;)                    \
-    M(fab, page_freed, memory,    conductor, none,        none,               none,   uint32_t n; uint32_t page[8];)
+#define FAB_PROTOCOL(M)                                                                            \
+    M(fab, run, planner, conductor, ran, device_stuck, plan, struct gpu_round *round;)             \
+    M(fab, ran, conductor, planner, none, none, plan, struct gpu_round *round; uint32_t status;    \
+      uint32_t rank;)                                                                              \
+    M(fab, page_freed, memory, conductor, none, none, none, uint32_t n; uint32_t page[8];)
 
 enum { fab_KIND_first = FAB_KIND_FIRST - 1, FAB_PROTOCOL(ACT_GEN_ENUM) fab_KIND_end };
 FAB_PROTOCOL(ACT_GEN_STRUCT)
 
-/* run: the plan is laid out and filled; the conductor gives it its number and chained digest, sets world, and sends it
- * to all ranks. ran: all ranks answered; results[0] is the answer; status is OK, or the worst of the ranks', or DESYNC with the rank
- * that differs from rank 0.
- * I1  Numbers have no gap; the digest chains over all earlier plans, voided and failed ones included.
- * I2  ran comes once for each run, in the order of run.
- * I3  No token of a plan leaves before all ranks' plan digests and drawn digests were equal.
+/* run: the plan is laid out and filled; the conductor gives it its number and chained digest, sets
+ * world, and sends it to all ranks. ran: all ranks answered; results[0] is the answer; status is
+ * OK, or the worst of the ranks', or DESYNC with the rank that differs from rank 0. I1  Numbers
+ * have no gap; the digest chains over all earlier plans, voided and failed ones included. I2  ran
+ * comes once for each run, in the order of run. I3  No token of a plan leaves before all ranks'
+ * plan digests and drawn digests were equal.
  */
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The device port: what a rank actor asks of hardware. Implementations: device_cpu (row functions on a team of
- * threads), device_fake (simulation), later device_cuda. One owner: only the rank actor's thread calls it.
+ * The device port: what a rank actor asks of hardware. Implementations: device_cpu (row functions
+ * on a team of threads), device_fake (simulation), later device_cuda. One owner: only the rank
+ * actor's thread calls it.
  */
 #ifndef GPU_DEVICE_H
 #define GPU_DEVICE_H
@@ -10,18 +11,21 @@
 
 struct gpu_device;
 
-/* Streams of a device and marks on them. The CPU device is in order, so its events are reached at once. */
+/* Streams of a device and marks on them. The CPU device is in order, so its events are reached at
+ * once. */
 enum gpu_stream { GPU_STREAM_COMPUTE, GPU_STREAM_IN, GPU_STREAM_OUT, GPU_STREAMS };
 typedef uint64_t gpu_event_t;
 
-/* How ranks add their partial sums and gather their logits; fabric/ implements it, one per rank. Called from inside a step,
- * by every rank in the same order; blocks until all have come or one has failed (DESYNC, TIMEOUT). */
+/* How ranks add their partial sums and gather their logits; fabric/ implements it, one per rank.
+ * Called from inside a step, by every rank in the same order; blocks until all have come or one has
+ * failed (DESYNC, TIMEOUT). */
 struct gpu_collective {
     void *self;
     uint32_t rank, world;
     /* x[0..n) becomes the sum over ranks in the tree's order, on every rank. */
     enum status (*reduce)(void *self, float *x, size_t n);
-    /* part (n floats a row, rows rows) of every rank, laid side by side in all: all[r][rank * n + i]. */
+    /* part (n floats a row, rows rows) of every rank, laid side by side in all: all[r][rank * n +
+     * i]. */
     enum status (*gather)(void *self, const float *part, float *all, size_t rows, size_t n);
 };
 
@@ -45,12 +49,15 @@ enum gpu_poll { GPU_DONE, GPU_BUSY };
 
 struct gpu_device_ops {
     const char *name;
-    /* Enqueues the plan; the result is complete when poll says so. At most two steps may be under way. plan and
-     * result stay valid until then. A plan closed ahead of a failed one answers AGAIN without touching pages. */
+    /* Enqueues the plan; the result is complete when poll says so. At most two steps may be under
+     * way. plan and result stay valid until then. A plan closed ahead of a failed one answers AGAIN
+     * without touching pages. */
     void (*step)(struct gpu_device *d, const struct gpu_plan *plan, struct gpu_result *result);
-    /* GPU_BUSY with *again_ns, when to ask again (relative), or GPU_DONE for the oldest step under way. */
+    /* GPU_BUSY with *again_ns, when to ask again (relative), or GPU_DONE for the oldest step under
+     * way. */
     enum gpu_poll (*poll)(struct gpu_device *d, uint64_t now_ns, uint64_t *again_ns);
-    /* Whole pages to and from host memory (tiers, tests), page_bytes each, on the in or out stream. */
+    /* Whole pages to and from host memory (tiers, tests), page_bytes each, on the in or out stream.
+     */
     enum status (*page_read)(struct gpu_device *d, uint32_t page, void *host);
     enum status (*page_write)(struct gpu_device *d, uint32_t page, const void *host);
     /* Tells that a page was freed; debug and fake devices poison it. */
@@ -61,11 +68,21 @@ struct gpu_device_ops {
     void (*close)(struct gpu_device *d);
 };
 
+/* Faults of the next step, for tests and the simulation; step takes them and clears them. */
+struct gpu_faults {
+    bool step_fails; /* ROUND_FAILED, after some of its work */
+    bool voided;     /* AGAIN, no page touched */
+    bool nan_row;    /* the first row of the seq with slot nan_slot is not finite */
+    uint32_t nan_slot;
+    uint64_t slow_ns; /* the step takes so much longer (fake) */
+};
+
 struct gpu_device {
     const struct gpu_device_ops *ops;
     uint64_t page_bytes;
     uint64_t bytes_used; /* weights, pages, buffers */
     bool inline_step;    /* step computes before it returns (CPU) */
+    struct gpu_faults faults;
 };
 
 enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct gpu_device **out,
@@ -73,16 +90,17 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
 enum status gpu_device_fake_open(const struct gpu_device_config *config, struct gpu_device **out,
                                  struct status_note *note);
 
-/* Bytes of one KV page of this rank; used to turn a KV budget into n_pages before a device is opened. */
+/* Bytes of one KV page of this rank; used to turn a KV budget into n_pages before a device is
+ * opened. */
 uint64_t gpu_page_bytes(const struct krn_config *config, const struct krn_profile *profile,
                         uint32_t page_tokens, uint32_t rank, uint32_t world);
 
-/* What the fake device draws for a sequence: a pure function of its tokens (ids[0..n)), seed and pos, for the simulation's
- * solo reference. pos = n. */
+/* What the fake device draws for a sequence: a pure function of its tokens (ids[0..n)), seed and
+ * pos, for the simulation's solo reference. pos = n. */
 uint32_t gpu_fake_draw(const uint32_t *ids, uint32_t n, uint64_t seed, uint32_t vocab);
 
-/* Test hook of prove's own proof: perturbs one addition order in the CPU device. kind: 0 off, else an axis number of
- * lanes/programs/prove.h. Set before a device steps. */
+/* Test hook of prove's own proof: perturbs one addition order in the CPU device. kind: 0 off, else
+ * an axis number of lanes/programs/prove.h. Set before a device steps. */
 void gpu_device_cpu_perturb(struct gpu_device *d, uint32_t kind);
 
 #endif

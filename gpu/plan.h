@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A plan: one round's work for every rank, as bytes without pointers. Built by lanes/round.c, numbered and chained by
- * the conductor, executed by devices; the same bytes cross a wire. All offsets count from the plan's first byte.
+ * A plan: one round's work for every rank, as bytes without pointers. Built by lanes/round.c,
+ * numbered and chained by the conductor, executed by devices; the same bytes cross a wire. All
+ * offsets count from the plan's first byte.
  *
- * Order of execution: copies, then for every row embed ... attention ... final norm, then the draws. Rows of one seq
- * are consecutive positions. Rows of a plan see keys and values of earlier rows of the same plan only through pages.
+ * Order of execution: copies, then for every row embed ... attention ... final norm, then the
+ * draws. Rows of one seq are consecutive positions; rows after the last seq are padding for devices
+ * that launch fixed shapes. Rows of a plan see keys and values of earlier rows of the same plan
+ * only through pages.
  */
 #ifndef GPU_PLAN_H
 #define GPU_PLAN_H
@@ -18,22 +21,25 @@
 enum {
     GPU_PLAN_MAGIC = 0x314e4c50, /* "PLN1" */
     GPU_PLAN_VERSION = 1,
-    GPU_PAGE_SINK = 0,     /* page that padded rows write to; never handed out */
-    GPU_WINDOW_MAX = 17,   /* pending token + 16 drafts */
-    GPU_SLOTS_MAX = 1024,  /* lane slots a device keeps last draws for */
+    GPU_PAGE_SINK = 0,    /* page that padded rows write to; never handed out */
+    GPU_WINDOW_MAX = 17,  /* pending token + 16 drafts */
+    GPU_SLOTS_MAX = 1024, /* lane slots a device keeps last draws for */
     GPU_NO_MASK = 0xffffffffu,
     GPU_WORLD_MAX = 8
 };
 
-enum { GPU_PLAN_AHEAD = 1, /* closed while plan number-1 runs: void when that one fails */
-       GPU_PLAN_ALONE = 2  /* a retry of one lane */ };
+enum {
+    GPU_PLAN_AHEAD = 1, /* closed while plan number-1 runs: void when that one fails */
+    GPU_PLAN_ALONE = 2  /* a retry of one lane */
+};
 
 struct gpu_plan {
     uint32_t magic, version;
     uint32_t bytes, flags;
     uint64_t number; /* 1, 2, 3, ... without gaps */
-    uint64_t digest; /* XXH3-64 of all bytes after this field, seeded with the digest of plan number-1 */
-    uint32_t world;  /* ranks that execute it */
+    uint64_t
+        digest; /* XXH3-64 of all bytes but this field, chained to the digest of plan number-1 */
+    uint32_t world; /* ranks that execute it */
     uint32_t graph_live;
     uint64_t graph_key; /* shape class of the plan; the CPU device ignores it */
     uint32_t n_copies, n_seqs, n_rows, n_draws, n_pages, n_counts, n_bias, n_mask_words;
@@ -41,55 +47,66 @@ struct gpu_plan {
 };
 
 struct gpu_copy {
-    uint32_t src, dst, tokens, reserved; /* the first `tokens` tokens of page src into page dst (more may be copied) */
+    uint32_t src, dst, tokens,
+        reserved; /* the first `tokens` tokens of page src into page dst (more may be copied) */
 };
 
 struct gpu_seq {
-    uint64_t request;   /* for messages and traces only */
-    uint32_t slot;      /* lane slot, < GPU_SLOTS_MAX */
+    uint64_t request; /* for messages and traces only */
+    uint32_t slot;    /* lane slot, < GPU_SLOTS_MAX */
     uint32_t first_row, n_rows;
     uint32_t first_pos;
-    uint32_t first_page, n_pages; /* in pages[]: the page table from position 0 on; covers first_pos + n_rows tokens */
+    uint32_t first_page, n_pages; /* in pages[]: the page table from position 0 on; covers first_pos
+                                     + n_rows tokens */
     uint32_t first_draw, n_draws;
     uint32_t reserved;
 };
 
-enum { GPU_ROW_FROM_DRAW = 1 /* token: what this seq's slot drew in plan number-1, read on the device */ };
+enum {
+    GPU_ROW_FROM_DRAW =
+        1 /* token: what this seq's slot drew in plan number-1, read on the device */
+};
 struct gpu_row {
     uint32_t token, flags;
 };
 
 struct gpu_draw {
-    uint32_t row, seq; /* row of this plan, seq of this plan */
-    uint32_t extra_row; /* tokens of rows [extra_row, row] are counted on top of counts[]; row + 1: none */
+    uint32_t row, seq;  /* row of this plan, seq of this plan */
+    uint32_t extra_row; /* tokens of rows [extra_row, row] are counted on top of counts[]; row + 1:
+                           none */
     uint32_t first_count, n_counts, first_bias, n_bias;
     uint32_t mask; /* word offset in masks[], or GPU_NO_MASK */
     struct krn_sampling sampling;
 };
 
-/* What a device answers. One allocation of `capacity` bytes made at start: header, drawn[], tops[], bad rows, logits rows. */
+/* What a device answers. One allocation of `capacity` bytes made at start: header, drawn[], tops[],
+ * bad rows, logits rows. */
 enum { GPU_ROW_FINE = 0xffffffffu };
 struct gpu_result {
     uint64_t number, digest; /* of the plan */
-    uint64_t drawn_digest;   /* XXH3-64 over token and finite of all draws and the seqs' bad rows; equal on all ranks */
-    enum status status;      /* OK; ROUND_FAILED, NO_MEMORY (may be retried), DEVICE (sticky), AGAIN (void: plan-ahead of a failed plan) */
+    uint64_t drawn_digest;   /* XXH3-64 over token and finite of all draws and the seqs' bad rows;
+                                equal on all ranks */
+    enum status status;      /* OK; ROUND_FAILED, NO_MEMORY (may be retried), DEVICE (sticky), AGAIN
+                                (void: plan-ahead of a failed plan) */
     uint32_t n_draws, n_seqs, n_logits;
     uint64_t step_ns;        /* device time of the step */
     uint64_t kernel_ns;      /* part of it inside row functions */
     struct krn_drawn *drawn; /* [n_draws] in the result's own memory */
     struct krn_top *top;     /* [n_draws][KRN_TOP_MAX] */
-    uint32_t *bad_row;       /* [n_seqs]: first row of the seq whose final hidden state is not finite, or GPU_ROW_FINE */
-    uint32_t *logits_draw;   /* [n_logits]: which draw the row belongs to */
-    float *logits;           /* [n_logits][vocab] of draws with KRN_DRAW_KEEP_LOGITS */
+    uint32_t *bad_row; /* [n_seqs]: first row (of the plan) of the seq whose final hidden state is
+                          not finite, or GPU_ROW_FINE; draws from it on have finite 0 */
+    uint32_t *logits_draw; /* [n_logits]: which draw the row belongs to */
+    float *logits;         /* [n_logits][vocab] of draws with KRN_DRAW_KEEP_LOGITS */
     struct status_note note;
 };
 
 struct gpu_limits {
     uint32_t rows, seqs, draws, copies, pages, counts, bias, mask_words, kept_logits, vocab;
+    uint32_t page_tokens; /* 0: gpu_plan_check cannot say whether a page table covers its rows */
 };
 
-/* One round under way: moves planner -> conductor -> ranks -> conductor -> planner, one owner at a time. While ranks
- * run, the plan is read by all of them and written by none. */
+/* One round under way: moves planner -> conductor -> ranks -> conductor -> planner, one owner at a
+ * time. While ranks run, the plan is read by all of them and written by none. */
 struct gpu_round {
     struct gpu_plan *plan;
     uint32_t plan_capacity;
@@ -128,14 +145,24 @@ static inline uint32_t *gpu_plan_masks(const struct gpu_plan *p) {
     return (uint32_t *)((uintptr_t)p + p->off_masks);
 }
 
-/* Lays out an empty plan for exactly these array lengths (offsets, bytes); arrays are then filled through the views. */
-void gpu_plan_begin(struct gpu_plan *p, uint32_t copies, uint32_t seqs, uint32_t rows, uint32_t draws,
-                    uint32_t pages, uint32_t counts, uint32_t bias, uint32_t mask_words);
+/* Lays out an empty plan for exactly these array lengths (offsets, bytes); arrays are then filled
+ * through the views. */
+void gpu_plan_begin(struct gpu_plan *p, uint32_t copies, uint32_t seqs, uint32_t rows,
+                    uint32_t draws, uint32_t pages, uint32_t counts, uint32_t bias,
+                    uint32_t mask_words);
 /* Sets number and digest; the last step. before: digest of the plan before (0 for the first). */
 void gpu_plan_seal(struct gpu_plan *p, uint64_t number, uint64_t before);
-/* Full validation of bytes from anywhere: magic, offsets, ranges, every index, digest. DESYNC names what is wrong. */
+/* True while the plan is as it was sealed. */
+bool gpu_plan_sealed(const struct gpu_plan *p, uint64_t before);
+/* Full validation of bytes from anywhere: magic, offsets, ranges, every index, digest. DESYNC names
+ * what is wrong. */
 enum status gpu_plan_check(const void *bytes, size_t n, uint64_t number, uint64_t before,
                            const struct gpu_limits *limits, uint32_t n_device_pages,
                            struct status_note *note);
+
+/* A device's first and last step with a result: header and bad rows of an empty answer; the digest
+ * over what it holds. */
+void gpu_result_begin(struct gpu_result *r, const struct gpu_plan *p);
+uint64_t gpu_result_drawn_digest(const struct gpu_result *r);
 
 #endif

@@ -1,1 +1,8 @@
 # tests of gpu
+check_PROGRAMS += tests/gpu/test_plan tests/gpu/test_device_fake
+tests_gpu_test_plan_SOURCES = tests/gpu/test_plan.c tests/gpu/plan_make.h
+tests_gpu_test_plan_CFLAGS = $(RH_TEST_CFLAGS)
+tests_gpu_test_plan_LDADD = $(RH_TEST_LDADD)
+tests_gpu_test_device_fake_SOURCES = tests/gpu/test_device_fake.c tests/gpu/plan_make.h
+tests_gpu_test_device_fake_CFLAGS = $(RH_TEST_CFLAGS)
+tests_gpu_test_device_fake_LDADD = $(RH_TEST_LDADD)

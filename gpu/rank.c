@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The rank actor: keeps the order of plans, hands them to the device and reports what it answers.
+ */
+#include "gpu/rank.h"
+
+#include <stdlib.h>
+
+enum { RANK_STEPS = 2 };
+
+struct gpu_rank {
+    struct gpu_rank_config config;
+    act_id_t conductor;
+    uint64_t number;                      /* of the last plan taken */
+    uint64_t digest;                      /* its digest */
+    struct gpu_round *rounds[RANK_STEPS]; /* under way, oldest first */
+    uint64_t before[RANK_STEPS]; /* digest before each, to check that nobody wrote the plan */
+    uint32_t n;
+    uint64_t timer; /* armed: ask the device again; 0: none */
+};
+
+ACT_HANDLER(rank, gpu_rank, gpu, step);
+ACT_HANDLER(rank, gpu_rank, gpu, page_freed);
+
+/* The device finished its oldest step. */
+static void rank_answer(struct act_ctx *ctx, struct gpu_rank *r) {
+    struct gpu_round *round = r->rounds[0];
+    const struct gpu_result *result = round->results[r->config.rank];
+    CHECK(result->number == round->plan->number && result->digest == round->plan->digest);
+    CHECK(gpu_plan_sealed(round->plan, r->before[0])); /* keeps I4 */
+    r->rounds[0] = r->rounds[1];
+    r->before[0] = r->before[1];
+    r->n--;
+    ACT_SEND(ctx, r->conductor, gpu, stepped, .round = round, .rank = r->config.rank);
+}
+
+static void rank_poll(struct act_ctx *ctx, struct gpu_rank *r) {
+    while (r->n > 0) {
+        uint64_t again_ns = 0;
+        const struct gpu_device_ops *ops = r->config.device->ops;
+        if (ops->poll(r->config.device, act_now_ns(ctx), &again_ns) == GPU_DONE) {
+            rank_answer(ctx, r);
+            continue;
+        }
+        if (r->timer == 0)
+            r->timer = act_timer_arm(ctx, again_ns, 0);
+        return;
+    }
+}
+
+static void rank_faults(struct act_ctx *ctx, struct gpu_rank *r, const struct gpu_plan *plan) {
+    struct gpu_faults *f = &r->config.device->faults;
+    if (act_fault(ctx, "gpu.step_fails"))
+        f->step_fails = true;
+    if (act_fault(ctx, "gpu.void") && (plan->flags & GPU_PLAN_AHEAD))
+        f->voided = true;
+    if (act_fault(ctx, "gpu.slow"))
+        f->slow_ns = r->config.slow_ns;
+    /* Ranks compute equal rows, so a bad row on one alone would be a desync. */
+    if (r->config.world == 1 && plan->n_seqs > 0 && act_fault(ctx, "gpu.nan_row")) {
+        f->nan_row = true;
+        f->nan_slot = gpu_plan_seqs(plan)[act_choose(ctx, plan->n_seqs)].slot;
+    }
+    if (r->config.before_step != NULL)
+        r->config.before_step(r->config.self, plan, f);
+}
+
+void rank_on_step(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
+                  const struct gpu_step *m) {
+    const struct gpu_plan *plan = m->round->plan;
+    CHECK(from == r->conductor);
+    CHECK(r->n < RANK_STEPS);
+    CHECK(r->config.rank < m->round->world && plan->world == r->config.world);
+    CHECK(plan->number == r->number + 1); /* keeps I1 */
+    CHECK(gpu_plan_sealed(plan, r->digest));
+    check_context_plan(plan->number);
+    r->rounds[r->n] = m->round;
+    r->before[r->n] = r->digest;
+    r->n++;
+    r->number = plan->number;
+    r->digest = plan->digest;
+    rank_faults(ctx, r, plan);
+    r->config.device->ops->step(r->config.device, plan, m->round->results[r->config.rank]);
+    rank_poll(ctx, r);
+}
+
+void rank_on_page_freed(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
+                        const struct gpu_page_freed *m) {
+    (void)ctx;
+    CHECK(from == r->conductor);
+    CHECK(m->n <= sizeof m->page / sizeof m->page[0]);
+    for (uint32_t i = 0; i < m->n; i++)
+        r->config.device->ops->page_freed(r->config.device, m->page[i]);
+}
+
+static void rank_receive(struct act_ctx *ctx, void *self, const struct act_msg *msg) {
+    struct gpu_rank *state = self;
+    switch (msg->kind) {
+        ACT_CASE(rank, gpu, step)
+        ACT_CASE(rank, gpu, page_freed)
+    case ACT_KIND_timer:
+        state->timer = 0;
+        rank_poll(ctx, state);
+        break;
+    case ACT_KIND_stop:
+        act_exit(ctx);
+        break;
+    default: /* start, gone */
+        break;
+    }
+}
+
+const struct act_kind gpu_rank_kind = {.name = "rank", .receive = rank_receive};
+
+enum status gpu_rank_open(const struct gpu_rank_config *config, struct gpu_rank **out) {
+    CHECK(config->world >= 1 && config->rank < config->world);
+    struct gpu_rank *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return STATUS_NO_MEMORY;
+    r->config = *config;
+    *out = r;
+    return STATUS_OK;
+}
+
+void gpu_rank_close(struct gpu_rank *r) {
+    free(r);
+}
+
+void gpu_rank_wire(struct gpu_rank *r, act_id_t conductor) {
+    CHECK(r->conductor == 0);
+    r->conductor = conductor;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The rank actor: the one owner of a device. It executes plans in the order of their numbers, up to
+ * two under way, and answers each in one message, in order (gpu/protocol.h). Runs on its own
+ * thread, or with the worker when the device computes inside step. It never blocks but inside such
+ * a step.
+ *
+ * Fault points (simulation): gpu.step_fails, gpu.nan_row (one rank only), gpu.slow, gpu.void.
+ */
+#ifndef GPU_RANK_H
+#define GPU_RANK_H
+
+#include "gpu/device.h"
+#include "gpu/protocol.h"
+
+struct gpu_rank;
+extern const struct act_kind gpu_rank_kind;
+
+struct gpu_rank_config {
+    struct gpu_device *device; /* borrowed; must outlive the actor */
+    uint32_t rank, world;
+    uint64_t slow_ns; /* what gpu.slow adds to a step */
+    /* Test hook, asked before each step; may set faults. NULL: none. */
+    void (*before_step)(void *self, const struct gpu_plan *plan, struct gpu_faults *faults);
+    void *self;
+};
+
+/* The state to spawn with gpu_rank_kind; the caller closes it after the runtime has stopped. */
+enum status gpu_rank_open(const struct gpu_rank_config *config, struct gpu_rank **out);
+void gpu_rank_close(struct gpu_rank *r);
+/* Whose steps it takes and whom it answers; once, before any message. */
+void gpu_rank_wire(struct gpu_rank *r, act_id_t conductor);
+
+#endif
