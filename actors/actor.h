@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Actors: single owners of state that exchange 64-byte envelopes.
  *
- * An actor is a state struct and one receive function. It is pinned to a worker when it is spawned and
- * never moves; its receive function is never run by two threads. Messages from one sender to one receiver
- * arrive in the order of sending (within each of the two priorities). Another actor is known by its handle,
- * never by a pointer. After act_rt_open nothing here allocates as long as the configured limits hold.
- * The same calls run on threads (port THREADS) and in the deterministic simulation (port SIM).
+ * An actor is a state struct and one receive function. It is pinned to a worker when it is spawned
+ * and never moves; its receive function is never run by two threads. Messages from one sender to
+ * one receiver arrive in the order of sending (within each of the two priorities). Another actor is
+ * known by its handle, never by a pointer. After act_rt_open nothing here allocates as long as the
+ * configured limits hold. The same calls run on threads (port THREADS) and in the deterministic
+ * simulation (port SIM).
  */
 #ifndef ACTORS_ACTOR_H
 #define ACTORS_ACTOR_H
@@ -26,7 +27,7 @@ struct act_msg {
     void *link; /* the runtime's; a receiver must not touch it */
     act_id_t from;
     uint16_t kind;
-    uint16_t flags; /* ACT_URGENT */
+    uint16_t flags;  /* ACT_URGENT */
     uint32_t worker; /* the runtime's: home of the node */
     unsigned char body[ACT_BODY_BYTES];
 };
@@ -57,7 +58,8 @@ struct act_ctx; /* the worker that is running the current actor; valid only insi
 struct act_kind {
     const char *name;
     void (*receive)(struct act_ctx *ctx, void *state, const struct act_msg *msg);
-    /* Optional: called when the actor's mailbox ran empty after a batch, before the worker goes on. */
+    /* Optional: called when the actor's mailbox ran empty after a batch, before the worker goes
+     * on. */
     void (*batch_end)(struct act_ctx *ctx, void *state);
     /* Optional: called once after act_exit took effect; the place to free or recycle state. */
     void (*ended)(struct act_rt *rt, void *state);
@@ -72,32 +74,38 @@ struct act_rt_config {
     uint32_t actors_max;   /* live actors at once */
     uint32_t messages_max; /* envelopes in flight; running out is a bug of the caller's credits */
     uint32_t timers_max;
-    uint32_t spin_ns;      /* how long a worker spins before parking while work is in flight; 0: measured */
-    uint64_t seed;         /* SIM: delivery order, faults */
-    bool sim_priority;     /* SIM: priority-change scheduler (PCT) instead of uniform */
+    /* how long a worker spins before parking while work is in flight; 0: measured */
+    uint32_t spin_ns;
+    uint64_t seed;     /* SIM: delivery order, faults */
+    bool sim_priority; /* SIM: priority-change scheduler (PCT) instead of uniform */
 };
 
 /* Opens a runtime. On success *out is owned by the caller until act_rt_close. */
 enum status act_rt_open(const struct act_rt_config *config, struct act_rt **out,
                         struct status_note *note);
-/* Runs worker 0 on the calling thread (SIM: everything) until act_rt_stop, or in SIM until nothing is left to do. */
+/* Runs worker 0 on the calling thread (SIM: everything) until act_rt_stop, or in SIM until nothing
+ * is left to do. */
 void act_rt_run(struct act_rt *rt);
 /* Asks the runtime to stop; async-signal-safe and callable from any thread or actor. Idempotent. */
 void act_rt_stop(struct act_rt *rt);
 /* Stops the threads, drops what is undelivered, frees everything. Not from inside an actor. */
 void act_rt_close(struct act_rt *rt);
 
-/* Starts an actor; state is owned by the caller until kind->ended. worker: index, or ACT_OWN_THREAD.
- * Returns 0 when actors_max live already (the caller holds a credit, so this is its refusal).
- * act_spawn: before act_rt_run or from outside; act_spawn_here: from an actor, onto its own worker. */
+/* Starts an actor; state is owned by the caller until kind->ended. worker: index, or
+ * ACT_OWN_THREAD. Returns 0 when actors_max live already (the caller holds a credit, so this is its
+ * refusal). act_spawn: before act_rt_run or from outside; act_spawn_here: from an actor, onto its
+ * own worker. */
 act_id_t act_spawn(struct act_rt *rt, const struct act_kind *kind, void *state, int worker);
 act_id_t act_spawn_here(struct act_ctx *ctx, const struct act_kind *kind, void *state);
-/* Ends the running actor when its receive function returns; later messages to it come back as ACT_KIND_gone. */
+/* Ends the running actor when its receive function returns; later messages to it come back as
+ * ACT_KIND_gone. */
 void act_exit(struct act_ctx *ctx);
 
-/* Sends bytes (<= ACT_BODY_BYTES) of body by value. Never blocks, never fails for a live receiver. */
+/* Sends bytes (<= ACT_BODY_BYTES) of body by value. Never blocks, never fails for a live
+ * receiver. */
 void act_send(struct act_ctx *ctx, act_id_t to, uint16_t kind, const void *body, size_t bytes);
-void act_send_urgent(struct act_ctx *ctx, act_id_t to, uint16_t kind, const void *body, size_t bytes);
+void act_send_urgent(struct act_ctx *ctx, act_id_t to, uint16_t kind, const void *body,
+                     size_t bytes);
 /* The same from a thread that is no worker (an nng callback, a signal thread). */
 void act_post(struct act_rt *rt, act_id_t to, uint16_t kind, const void *body, size_t bytes);
 
@@ -107,17 +115,20 @@ struct act_rt *act_rt_of(const struct act_ctx *ctx);
 uint64_t act_now_ns(const struct act_ctx *ctx);
 uint64_t act_rt_now_ns(const struct act_rt *rt);
 
-/* Delivers ACT_KIND_timer with cookie at now + after_ns. Returns a timer name for act_timer_cancel; a timer that
- * already fired or was cancelled is ignored by cancel, and a cancelled timer is never delivered later. */
+/* Delivers ACT_KIND_timer with cookie at now + after_ns. Returns a timer name for act_timer_cancel;
+ * a timer that already fired or was cancelled is ignored by cancel, and a cancelled timer is never
+ * delivered later. */
 uint64_t act_timer_arm(struct act_ctx *ctx, uint64_t after_ns, uint64_t cookie);
 void act_timer_cancel(struct act_ctx *ctx, uint64_t timer);
 
-/* Tells the worker that a result it must not be late for is under way (+1) or arrived (-1): it spins for it. */
+/* Tells the worker that a result it must not be late for is under way (+1) or arrived (-1): it
+ * spins for it. */
 void act_expect(struct act_ctx *ctx, int delta);
 
-/* SIM: a seeded choice in [0, n); outside SIM always 0. Fault points ask act_fault: in SIM true with the
- * probability set for that point, elsewhere always false. Two-stage: the first stage arms a point for a
- * bounded virtual time, the second decides each visit, so that faults come in bursts and then end. */
+/* SIM: a seeded choice in [0, n); outside SIM always 0. Fault points ask act_fault: in SIM true
+ * with the probability set for that point, elsewhere always false. Two-stage: the first stage arms
+ * a point for a bounded virtual time, the second decides each visit, so that faults come in bursts
+ * and then end. */
 uint64_t act_choose(struct act_ctx *ctx, uint64_t n);
 bool act_fault(struct act_ctx *ctx, const char *point);
 void act_sim_fault_set(struct act_rt *rt, const char *point, uint32_t per_million_arm,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * CHECK(cond): our own bug. Aborts with file, line, and what the thread was doing (actor, message, plan);
- * on in release builds. Never used for bad input or a failed device.
+ * CHECK(cond): our own bug. Aborts with file, line, and what the thread was doing (actor, message,
+ * plan); on in release builds. Never used for bad input or a failed device.
  */
 #ifndef ACTORS_CHECK_H
 #define ACTORS_CHECK_H

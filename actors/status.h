@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operating errors as values. A status is returned, never both printed and returned; the sentence for
- * the person who must act is written into a struct status_note by the function that knows what and where.
+ * Operating errors as values. A status is returned, never both printed and returned; the sentence
+ * for the person who must act is written into a struct status_note by the function that knows what
+ * and where.
  */
 #ifndef ACTORS_STATUS_H
 #define ACTORS_STATUS_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A loaded model: configuration, named tensors (mapped files or owned memory) and fingerprint. Immutable after
- * krn_model_open, so any thread may read it. File formats are in kernels/weights/, families in kernels/families/.
+ * A loaded model: configuration, named tensors (mapped files or owned memory) and fingerprint.
+ * Immutable after krn_model_open, so any thread may read it. File formats are in kernels/weights/,
+ * families in kernels/families/.
  */
 #ifndef KERNELS_MODEL_H
 #define KERNELS_MODEL_H
@@ -18,8 +19,9 @@ struct krn_tensor {
     const char *name;
     enum krn_dtype dtype;
     uint32_t n_dims;
-    uint64_t dims[KRN_DIMS_MAX]; /* outermost first, as the file has them; a matrix is [outputs][inputs] */
-    const void *data;            /* little-endian, row-major; aligned at least to its element */
+    /* outermost first, as the file has them; a matrix is [outputs][inputs] */
+    uint64_t dims[KRN_DIMS_MAX];
+    const void *data; /* little-endian, row-major; aligned at least to its element */
     uint64_t bytes;
 };
 
@@ -37,10 +39,10 @@ struct krn_config {
     float norm_eps;
     struct krn_rope rope;
     bool tied, attn_bias, attn_out_bias, mlp_bias;
-    int64_t bos;             /* -1: none */
-    uint32_t n_eos;          /* generation_config.json wins over config.json */
+    int64_t bos;    /* -1: none */
+    uint32_t n_eos; /* generation_config.json wins over config.json */
     uint32_t eos[KRN_EOS_MAX];
-    bool has_sampling;       /* defaults from generation_config.json */
+    bool has_sampling; /* defaults from generation_config.json */
     float temperature, top_p;
     uint32_t top_k;
 };
@@ -54,19 +56,22 @@ struct krn_model {
     void *store;                      /* private: mappings and tables */
 };
 
-/* Opens a model directory of the Hugging Face layout (config.json, model.safetensors or its index and shards,
- * generation_config.json). On failure *out is untouched, nothing stays mapped and note names file and tensor. */
+/* Opens a model directory of the Hugging Face layout (config.json, model.safetensors or its index
+ * and shards, generation_config.json). On failure *out is untouched, nothing stays mapped and note
+ * names file and tensor. */
 enum status krn_model_open(const char *path, struct krn_model **out, struct status_note *note);
 void krn_model_close(struct krn_model *model);
 
 /* The tensor of that name, or NULL. */
 const struct krn_tensor *krn_model_tensor(const struct krn_model *model, const char *name);
 
-/* A model with seeded random weights in memory (tests, prove, the simulation); only the shape fields of config are
- * read: vocab ... context, norm_eps, rope, tied and the bias flags. Scales keep activations of order one. */
-enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype dtype, uint64_t seed,
-                                struct krn_model **out, struct status_note *note);
-/* Writes such a model as a directory of the Hugging Face layout (shards: number of safetensors files). */
+/* A model with seeded random weights in memory (tests, prove, the simulation); only the shape
+ * fields of config are read: vocab ... context, norm_eps, rope, tied and the bias flags. Scales
+ * keep activations of order one. */
+enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype dtype,
+                                uint64_t seed, struct krn_model **out, struct status_note *note);
+/* Writes such a model as a directory of the Hugging Face layout (shards: number of safetensors
+ * files). */
 enum status krn_model_save(const struct krn_model *model, const char *path, uint32_t shards,
                            struct status_note *note);
 

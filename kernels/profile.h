@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A numerics profile: data that fixes every order of additions and every rounding point of the row functions
- * (kernels/numerics.md). Part of the session key, the plan digest's chain start and the prove receipt.
+ * A numerics profile: data that fixes every order of additions and every rounding point of the row
+ * functions (kernels/numerics.md). Part of the session key, the plan digest's chain start and the
+ * prove receipt.
  */
 #ifndef KERNELS_PROFILE_H
 #define KERNELS_PROFILE_H
@@ -27,11 +28,13 @@ struct krn_profile {
 
 struct krn_config;
 
-/* The largest V that DESIGN.md section 6 allows for this model: a power of two up to 8 that divides the query
- * heads, divides or is a multiple of the KV heads, and cuts heads*head_dim and ffn into whole k_steps. */
+/* The largest V that DESIGN.md section 6 allows for this model: a power of two up to 8 that divides
+ * the query heads, divides or is a multiple of the KV heads, and cuts heads*head_dim and ffn into
+ * whole k_steps. */
 uint32_t krn_profile_virtual_ranks_max(const struct krn_config *config, uint32_t k_step);
 
-/* Fills the portable profile for a model; virtual_ranks 0 takes the default. BAD_REQUEST names the limit. */
+/* Fills the portable profile for a model; virtual_ranks 0 takes the default. BAD_REQUEST names the
+ * limit. */
 enum status krn_profile_portable(const struct krn_config *config, uint32_t virtual_ranks,
                                  struct krn_profile *out, struct status_note *note);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The row functions of kernels/numerics.md, one table an instruction set; every table gives the same bits.
+ * The row functions of kernels/numerics.md, one table an instruction set; every table gives the
+ * same bits.
  *
- * A call computes some rows and some outputs of one op; how the caller cuts rows, outputs, blocks or units over
- * threads or calls can not move a bit, because each output element has its own fixed order of operations.
- * Nothing here allocates, blocks or keeps state; scratch is the caller's, one a thread.
+ * A call computes some rows and some outputs of one op; how the caller cuts rows, outputs, blocks
+ * or units over threads or calls can not move a bit, because each output element has its own fixed
+ * order of operations. Nothing here allocates, blocks or keeps state; scratch is the caller's, one
+ * a thread.
  */
 #ifndef KERNELS_ROWFN_H
 #define KERNELS_ROWFN_H
@@ -16,17 +18,18 @@
 #include "kernels/profile.h"
 
 enum {
-    KRN_BLOCK = 16,         /* outputs side by side in a packed weight */
-    KRN_LANES = 16,         /* virtual lanes of a row sum */
-    KRN_TILE = 64,          /* keys in a tile of a KV page */
-    KRN_V_MAX = 8,          /* virtual ranks */
-    KRN_SPAN_ROWS = 16,     /* rows of one attention span at most */
-    KRN_HEAD_MAX = 256,     /* head_dim at most, a multiple of 16 */
+    KRN_BLOCK = 16,             /* outputs side by side in a packed weight */
+    KRN_LANES = 16,             /* virtual lanes of a row sum */
+    KRN_TILE = 64,              /* keys in a tile of a KV page */
+    KRN_V_MAX = 8,              /* virtual ranks */
+    KRN_SPAN_ROWS = 16,         /* rows of one attention span at most */
+    KRN_HEAD_MAX = 256,         /* head_dim at most, a multiple of 16 */
     KRN_SCRATCH_BYTES = 1 << 20 /* per thread, 64-byte aligned; holds a widened weight panel */
 };
 
-/* A weight in the order in which the kernels read it (the repack hook): for each block of 16 outputs all k inputs,
- * 16 outputs side by side: data[block][k][16]. The tail block is padded with zeros. Shards keep whole blocks. */
+/* A weight in the order in which the kernels read it (the repack hook): for each block of 16
+ * outputs all k inputs, 16 outputs side by side: data[block][k][16]. The tail block is padded with
+ * zeros. Shards keep whole blocks. */
 struct krn_packed {
     enum krn_dtype dtype;
     uint32_t n, k, n_blocks;
@@ -36,13 +39,15 @@ struct krn_packed {
 
 /* Bytes of the packed form of outputs n by inputs k. */
 uint64_t krn_packed_bytes(enum krn_dtype dtype, uint32_t n, uint32_t k);
-/* Packs rows [row0, row0 + n) and columns [col0, col0 + k) of the matrix w into out (krn_packed_bytes, 64-byte aligned). */
+/* Packs rows [row0, row0 + n) and columns [col0, col0 + k) of the matrix w into out
+ * (krn_packed_bytes, 64-byte aligned). */
 void krn_pack(const struct krn_tensor *w, uint32_t row0, uint32_t n, uint32_t col0, uint32_t k,
               void *out, struct krn_packed *p);
 
-/* y[r][n] (+)= tree over segments s of (chain over k in segment s of fma(x[r][k], w[n][k])) + bias[n]; numerics.md 3.
- * k is cut in `segments` equal parts (a power of two; 1 for column-split products). bias and add apply once, at the end,
- * and must be left out where several ranks' sums are still to be added. */
+/* y[r][n] (+)= tree over segments s of (chain over k in segment s of fma(x[r][k], w[n][k])) +
+ * bias[n]; numerics.md 3. k is cut in `segments` equal parts (a power of two; 1 for column-split
+ * products). bias and add apply once, at the end, and must be left out where several ranks' sums
+ * are still to be added. */
 struct krn_product {
     const float *x;
     size_t ldx; /* floats from row to row */
@@ -55,8 +60,9 @@ struct krn_product {
     size_t ldy; /* columns up to n only are written */
 };
 
-/* Where the keys and values of one layer lie in a page: page p begins at pool + p * page_bytes; tile t of KV head h at
- * + layer_off + (h * tiles + t) * 2 * head_dim * 64 floats: K transposed [head_dim][64], then V [64][head_dim]. */
+/* Where the keys and values of one layer lie in a page: page p begins at pool + p * page_bytes;
+ * tile t of KV head h at + layer_off + (h * tiles + t) * 2 * head_dim * 64 floats: K transposed
+ * [head_dim][64], then V [64][head_dim]. */
 struct krn_kv {
     unsigned char *pool;
     uint64_t page_bytes, layer_off;
@@ -65,7 +71,8 @@ struct krn_kv {
     uint32_t head_dim;
 };
 
-/* Rows of one sequence at consecutive positions first_pos ... first_pos + rows - 1, sharing one page table. */
+/* Rows of one sequence at consecutive positions first_pos ... first_pos + rows - 1, sharing one
+ * page table. */
 struct krn_span {
     uint32_t first_row, rows; /* rows <= KRN_SPAN_ROWS */
     uint32_t first_pos;
@@ -91,19 +98,21 @@ struct krn_sampling {
     uint32_t top_k;    /* 0: off */
     float top_p;       /* 1: off */
     float min_p;       /* 0: off */
-    float repetition;  /* 1: off; over prompt and reply ids (CTRL: divide positive, multiply negative logits) */
-    float presence;    /* 0: off; over reply ids */
-    float frequency;   /* 0: off; over reply ids */
-    uint32_t n_top;    /* logprobs of this many best tokens, at most KRN_TOP_MAX */
+    /* 1: off; over prompt and reply ids (CTRL: divide positive, multiply negative logits) */
+    float repetition;
+    float presence;  /* 0: off; over reply ids */
+    float frequency; /* 0: off; over reply ids */
+    uint32_t n_top;  /* logprobs of this many best tokens, at most KRN_TOP_MAX */
     uint64_t seed;
     uint32_t flags; /* KRN_DRAW_* */
     uint32_t reserved;
 };
 enum { KRN_TOP_MAX = 20 };
 enum {
-    KRN_DRAW_LOGPROB = 1,     /* fill logprob and the n_top best */
-    KRN_DRAW_HASH_LOGITS = 2, /* fill logits_hash (XXH3-64 of the fp32 row as little-endian bytes, before penalties) */
-    KRN_DRAW_KEEP_LOGITS = 4  /* the device copies the fp32 row into its result */
+    KRN_DRAW_LOGPROB = 1, /* fill logprob and the n_top best */
+    /* fill logits_hash (XXH3-64 of the fp32 row as little-endian bytes, before penalties) */
+    KRN_DRAW_HASH_LOGITS = 2,
+    KRN_DRAW_KEEP_LOGITS = 4 /* the device copies the fp32 row into its result */
 };
 
 struct krn_count {
@@ -126,8 +135,9 @@ struct krn_drawn {
     uint64_t reserved;
 };
 
-/* The draw at absolute position pos (numerics.md 9). logits: vocab floats, overwritten. counts: ids with their counts, each id
- * once. mask: vocab bits, 1 = allowed, or NULL. scratch: at least krn_draw_scratch(vocab) bytes, 64-byte aligned. */
+/* The draw at absolute position pos (numerics.md 9). logits: vocab floats, overwritten. counts: ids
+ * with their counts, each id once. mask: vocab bits, 1 = allowed, or NULL. scratch: at least
+ * krn_draw_scratch(vocab) bytes, 64-byte aligned. */
 struct krn_draw {
     float *logits;
     uint32_t vocab;
@@ -144,15 +154,19 @@ struct krn_draw {
 
 struct krn_rowfn {
     const char *isa; /* "scalar", "avx2", "avx512", "neon" */
-    /* y[i] = embedding row `token`; w is packed (tied with the logits product) or a plain matrix, numerics.md 1. */
+    /* y[i] = embedding row `token`; w is packed (tied with the logits product) or a plain matrix,
+     * numerics.md 1. */
     void (*embed)(const struct krn_packed *w, uint32_t token, float *y);
     /* y = x * (1 / sqrt(mean(x^2) + eps)) * w; y may be x. numerics.md 2. */
     void (*norm)(const float *x, const float *w, float *y, uint32_t n, float eps);
-    /* Blocks [block0, block1) of 16 outputs, all rows; scratch: KRN_SCRATCH_BYTES. numerics.md 3. */
+    /* Blocks [block0, block1) of 16 outputs, all rows; scratch: KRN_SCRATCH_BYTES. numerics.md
+     * 3. */
     void (*product)(const struct krn_product *p, uint32_t block0, uint32_t block1, void *scratch);
-    /* Rotates one head (head_dim floats, halves) by table row cs: head_dim/2 cos then head_dim/2 sin. numerics.md 4. */
+    /* Rotates one head (head_dim floats, halves) by table row cs: head_dim/2 cos then head_dim/2
+     * sin. numerics.md 4. */
     void (*rope)(float *x, const float *cs, uint32_t head_dim);
-    /* Writes the K and V row of KV head h at position pos (page id and slot follow from pages). numerics.md 5. */
+    /* Writes the K and V row of KV head h at position pos (page id and slot follow from pages).
+     * numerics.md 5. */
     void (*kv_write)(const struct krn_kv *kv, const uint32_t *pages, uint32_t pos, uint32_t head,
                      const float *k, const float *v);
     /* Units [unit0, unit1) of n_spans * kv_heads; unit = span * kv_heads + head. numerics.md 6. */
@@ -166,20 +180,21 @@ struct krn_rowfn {
     void (*draw)(const struct krn_draw *d, struct krn_drawn *out);
 };
 
-/* The best table of this machine, or the named one ("scalar", "avx2", ...); NULL when the machine cannot run it.
- * ROUNDHOUSE_ISA overrides the default choice. */
+/* The best table of this machine, or the named one ("scalar", "avx2", ...); NULL when the machine
+ * cannot run it. ROUNDHOUSE_ISA overrides the default choice. */
 const struct krn_rowfn *krn_rowfn_pick(const char *isa);
 
 uint64_t krn_draw_scratch(uint32_t vocab);
 
-/* RoPE table rows for positions [0, context): out[pos][head_dim]: cos then sin. Our own fp64 code. numerics.md 4. */
+/* RoPE table rows for positions [0, context): out[pos][head_dim]: cos then sin. Our own fp64 code.
+ * numerics.md 4. */
 void krn_rope_table(const struct krn_rope *rope, uint32_t head_dim, uint32_t context, float *out);
 
 /* FTZ and DAZ off, round to nearest; asserted on every thread that runs row functions. */
 void krn_fpenv_check(void);
 
-/* Runs every row function of the table on fixed inputs and compares with the golden digests (tests/golden/rowfn.txt
- * holds the same values). UNSUPPORTED names the function that differs. */
+/* Runs every row function of the table on fixed inputs and compares with the golden digests
+ * (tests/golden/rowfn.txt holds the same values). UNSUPPORTED names the function that differs. */
 enum status krn_selftest(const struct krn_rowfn *fn, struct status_note *note);
 
 #endif

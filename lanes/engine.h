@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The engine as a whole: model, tokenizer, device, memory, planner, wired in one runtime. Programs, tests and the
- * simulation open it, spawn their own client actors and run the runtime.
+ * The engine as a whole: model, tokenizer, device, memory, planner, wired in one runtime. Programs,
+ * tests and the simulation open it, spawn their own client actors and run the runtime.
  */
 #ifndef LANES_ENGINE_H
 #define LANES_ENGINE_H
@@ -16,15 +16,16 @@ struct lane_engine;
 struct lane_engine_config {
     const char *model_path; /* or, when NULL, model: borrowed, must outlive the engine */
     const struct krn_model *model;
-    bool fake;              /* fake device (simulation); model may be NULL then */
+    bool fake; /* fake device (simulation); model may be NULL then */
     uint32_t fake_vocab, fake_context;
-    struct act_rt *rt;      /* NULL: the engine opens its own on threads */
+    struct act_rt *rt; /* NULL: the engine opens its own on threads */
     uint64_t seed;
     uint32_t threads;       /* CPU team; 0: cores */
     uint32_t world;         /* CPU ranks in this process; 0: 1 */
     uint32_t virtual_ranks; /* 0: the profile's default */
     const char *isa;        /* NULL: best */
-    uint64_t kv_bytes;      /* KV budget of each rank; 0: room for 16 full contexts, at most a quarter of the memory */
+    /* KV budget of each rank; 0: room for 16 full contexts, at most a quarter of the memory */
+    uint64_t kv_bytes;
     uint32_t context;       /* 0: the model's; larger is refused */
     uint32_t page_tokens;   /* 0: 64 */
     uint32_t lanes_max;     /* running at once; 0: 64; at most 256 */
@@ -43,7 +44,7 @@ struct lane_engine_config {
 struct lane_counters {
     uint64_t rounds, rounds_failed, rows_prompt, rows_decode, rows_verify;
     uint64_t tokens_out, drafted, accepted, resumed, requests, refused, cancelled, failed;
-    uint64_t host_ns_total;   /* worker time outside row functions, over all rounds */
+    uint64_t host_ns_total; /* worker time outside row functions, over all rounds */
     uint64_t kernel_ns_total;
     uint32_t running, queued, lanes_max;
     uint32_t pages_total, pages_free;
@@ -61,15 +62,18 @@ void lane_engine_close(struct lane_engine *e);
 struct act_rt *lane_engine_rt(struct lane_engine *e);
 act_id_t lane_engine_planner(const struct lane_engine *e);
 act_id_t lane_engine_memory(const struct lane_engine *e);
-const struct krn_model *lane_engine_model(const struct lane_engine *e); /* NULL with the fake device */
+/* NULL with the fake device */
+const struct krn_model *lane_engine_model(const struct lane_engine *e);
 const struct krn_net *lane_engine_net(const struct lane_engine *e);
 const struct krn_profile *lane_engine_profile(const struct lane_engine *e);
-const struct lane_tokenizer *lane_engine_tokenizer(const struct lane_engine *e); /* NULL when the model has none */
+/* NULL when the model has none */
+const struct lane_tokenizer *lane_engine_tokenizer(const struct lane_engine *e);
 uint32_t lane_engine_context(const struct lane_engine *e);
 uint32_t lane_engine_vocab(const struct lane_engine *e);
 uint64_t lane_engine_kv_tokens(const struct lane_engine *e); /* KV capacity, said at start */
 uint64_t lane_engine_bytes(const struct lane_engine *e);     /* weights, pages and buffers */
-/* Per-round host time outside row functions, ns, of the last rounds with exactly `lanes` lanes: fills at most n, returns how many. */
+/* Per-round host time outside row functions, ns, of the last rounds with exactly `lanes` lanes:
+ * fills at most n, returns how many. */
 uint32_t lane_engine_host_samples(const struct lane_engine *e, uint32_t lanes, uint64_t *ns,
                                   uint32_t n);
 /* Conservation of pages (tests): false and a sentence when the books do not balance. */

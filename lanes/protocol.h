@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Messages between clients, planner and lanes. A client is any actor that submits: the door, a program's console, prove.
+ * Messages between clients, planner and lanes. A client is any actor that submits: the door, a
+ * program's console, prove.
  */
 #ifndef LANES_PROTOCOL_H
 #define LANES_PROTOCOL_H
@@ -7,7 +8,7 @@
 #include "actors/protocol.h"
 #include "gpu/plan.h"
 
-struct lane_request; /* lanes/request.h */
+struct lane_request;  /* lanes/request.h */
 struct lane_counters; /* lanes/engine.h */
 
 /* What a lane wants next. */
@@ -26,6 +27,7 @@ enum lane_end {
     LANE_ENDS
 };
 
+/* clang-format off */
 /*           name      from     to       answered_by  late means    credit   fields */
 #define LANE_PROTOCOL(M)                                                                                                     \
     M(lane, submit,    client,  planner, accepted,    none,         request, const struct lane_request *request;)            \
@@ -86,20 +88,27 @@ enum lane_end {
     /* counters belong to the planner; to be read on its worker only. */                                                      \
     M(lane, stats_are, planner, client,  none,        none,         request, uint64_t token;                                 \
                                                                              const struct lane_counters *counters;)
+/* clang-format on */
 
 enum { lane_KIND_first = LANE_KIND_FIRST - 1, LANE_PROTOCOL(ACT_GEN_ENUM) lane_KIND_end };
 LANE_PROTOCOL(ACT_GEN_STRUCT)
 
 /* Invariants.
- * I1  Every submit has exactly one of accepted, refused; every accepted exactly one ended, its last message.
- *     All messages of one request come from its lane, so they keep their order. (sim: terminal)
- * I2  A client gets token messages in the order of index without gap or repeat, whatever is retried or cancelled.
- * I3  A slot has one owner: the planner (free, releasing) or its lane (from spawn to done). The planner reads the prompt ids of
- *     a queued lane and, between want and drawn, the ids that the want names.
- * I4  Between want and drawn the slot's ids [0, first_pos + n_rows) and its draw settings do not change.
+ * I1  Every submit has exactly one of accepted, refused; every accepted exactly one ended, its last
+ *     message. All messages of one request come from its lane, so they keep their order. (sim:
+ *     terminal)
+ * I2  A client gets token messages in the order of index without gap or repeat, whatever is retried
+ *     or cancelled.
+ * I3  A slot has one owner: the planner (free, releasing) or its lane (from spawn to done). The
+ *     planner reads the prompt ids of a queued lane and, between want and drawn, the ids that the
+ *     want names.
+ * I4  Between want and drawn the slot's ids [0, first_pos + n_rows) and its draw settings do not
+ *     change.
  * I5  A slot is released to memory only when no plan under way names it. (sim: poison)
- * I6  A result belongs to the planner and stays until every lane that it named has answered want or done.
- * I7  Results are delivered in plan order, the next only when every lane has answered the one before.
+ * I6  A result belongs to the planner and stays until every lane that it named has answered want or
+ *     done.
+ * I7  Results are delivered in plan order, the next only when every lane has answered the one
+ *     before.
  * I8  A cancelled lane is in no plan that is closed after the planner got the cancel.
  */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The memory actor: page pool, prefix trie, reservations, eviction. Its state is owned by the actor; everything it does is in
- * sessions/protocol.h. The decisions are pure functions over sessions/pages.h and sessions/trie.h.
+ * The memory actor: page pool, prefix trie, reservations, eviction. Its state is owned by the
+ * actor; everything it does is in sessions/protocol.h. The decisions are pure functions over
+ * sessions/pages.h and sessions/trie.h.
  */
 #ifndef SESSIONS_MEMORY_H
 #define SESSIONS_MEMORY_H
@@ -20,11 +21,12 @@ struct ses_memory_config {
     uint32_t n_pages;     /* ids 1 .. n_pages; 0 is the sink */
     uint32_t page_tokens; /* a power of two */
     uint64_t page_bytes;
-    uint32_t slots_max;   /* lane slots */
+    uint32_t slots_max; /* lane slots */
     uint32_t pages_per_slot_max;
-    uint32_t *tables;     /* [slots_max][pages_per_slot_max]: the planner's page tables; memory writes row `slot` only between
-                             admit and admitted. NULL: extend and admitted are tested without them */
-    act_id_t conductor;   /* told of freed pages (fab page_freed); 0: nobody */
+    /* [slots_max][pages_per_slot_max]: the planner's page tables; memory writes row `slot` only
+     * between admit and admitted. NULL: extend and admitted are tested without them */
+    uint32_t *tables;
+    act_id_t conductor; /* told of freed pages (fab page_freed); 0: nobody */
 };
 
 struct ses_memory;
@@ -36,7 +38,8 @@ void ses_memory_close(struct ses_memory *m);
 /* The planner's handle, told once both are spawned; before any message. */
 void ses_memory_wire(struct ses_memory *m, act_id_t planner);
 
-/* Invariant I1, checked from outside in tests: false and a sentence when the books do not balance. */
+/* Invariant I1, checked from outside in tests: false and a sentence when the books do not
+ * balance. */
 bool ses_memory_audit(const struct ses_memory *m, struct status_note *note);
 
 #endif

@@ -17,6 +17,7 @@ enum ses_reason {
     SES_REASONS
 };
 
+/* clang-format off */
 /*          name       from     to       answered_by  late means   credit  fields */
 #define SES_PROTOCOL(M)                                                                                                  \
     /* ids: the planner's, unchanged until admitted or denied. max_tokens: worst case of positions, n_ids included. */    \
@@ -54,13 +55,14 @@ enum ses_reason {
                                                                           uint32_t pages_free; uint32_t pages_held;       \
                                                                           uint32_t pages_cached; uint32_t nodes;          \
                                                                           uint32_t evicted;)
+/* clang-format on */
 
 enum { ses_KIND_first = SES_KIND_FIRST - 1, SES_PROTOCOL(ACT_GEN_ENUM) ses_KIND_end };
 SES_PROTOCOL(ACT_GEN_STRUCT)
 
 /* Invariants.
- * I1  A page is free, or held by lanes, or by the trie, or by both; holders = lanes + trie + jobs in flight, checked at
- *     every message in the simulation. (sim: pages_conserved)
+ * I1  A page is free, or held by lanes, or by the trie, or by both; holders = lanes + trie + jobs
+ *     in flight, checked at every message in the simulation. (sim: pages_conserved)
  * I2  A page that a lane maps, or that a copy reads, is never freed or evicted. (sim: poison)
  * I3  What `admitted` reserved is always enough: extend is never refused. (sim: extend)
  * I4  Every admit has exactly one answer; every release too. (sim: terminal)

@@ -130,8 +130,12 @@ static void check_c_line(const char *path, int line, const char *s, size_t n) {
     for (size_t i = 0; i < n; i++)
         columns += ((unsigned char)s[i] & 0xc0) != 0x80;
     /* A protocol's table has one row a message, however wide. */
-    bool table = tree_ends(path, "protocol.h") && n > 0 && s[n - 1] == '\\';
-    if (columns > COLUMNS_MAX && !table)
+    static bool in_table;
+    if (line == 1)
+        in_table = false;
+    if (find_text(s, n, "clang-format o") != NULL)
+        in_table = find_text(s, n, "clang-format off") != NULL;
+    if (columns > COLUMNS_MAX && !(in_table && tree_ends(path, "protocol.h")))
         found("columns", path, line, s, n);
     if (memchr(s, '\t', n) != NULL)
         found("tab", path, line, s, n);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Text to token ids and back. Immutable after opening; encode takes a caller-owned work area, so any thread may use it.
+ * Text to token ids and back. Immutable after opening; encode takes a caller-owned work area, so
+ * any thread may use it.
  */
 #ifndef LANES_TEXT_TOKENIZER_H
 #define LANES_TEXT_TOKENIZER_H
@@ -25,18 +26,23 @@ uint32_t lane_tokenizer_vocab(const struct lane_tokenizer *t); /* largest id + 1
 int64_t lane_tokenizer_bos(const struct lane_tokenizer *t);    /* -1: none */
 bool lane_tokenizer_adds_bos(const struct lane_tokenizer *t);
 bool lane_tokenizer_is_special(const struct lane_tokenizer *t, uint32_t id);
-int64_t lane_tokenizer_id(const struct lane_tokenizer *t, const char *special); /* -1: no such token */
+/* -1: no such token */
+int64_t lane_tokenizer_id(const struct lane_tokenizer *t, const char *special);
 
-enum { LANE_ENCODE_SPECIAL = 1 /* text that spells a special token becomes it */,
-       LANE_ENCODE_BOS = 2     /* bos first, when the tokenizer has one */ };
+enum {
+    LANE_ENCODE_SPECIAL = 1 /* text that spells a special token becomes it */,
+    LANE_ENCODE_BOS = 2 /* bos first, when the tokenizer has one */
+};
 
-/* Appends ids to *ids (malloc'd, grown; *n of *capacity used). text need not be valid UTF-8: invalid bytes are encoded
- * as bytes. TOO_LARGE past limit ids (0: no limit), *ids stays the caller's in every case. */
+/* Appends ids to *ids (malloc'd, grown; *n of *capacity used). text need not be valid UTF-8:
+ * invalid bytes are encoded as bytes. TOO_LARGE past limit ids (0: no limit), *ids stays the
+ * caller's in every case. */
 enum status lane_tokenizer_encode(const struct lane_tokenizer *t, const char *text, size_t bytes,
                                   uint32_t flags, uint32_t limit, uint32_t **ids, uint32_t *n,
                                   uint32_t *capacity, struct status_note *note);
 
-/* The bytes of one token, valid as long as the tokenizer; special tokens give their content. n 0 for unknown ids. */
+/* The bytes of one token, valid as long as the tokenizer; special tokens give their content. n 0
+ * for unknown ids. */
 const char *lane_tokenizer_bytes(const struct lane_tokenizer *t, uint32_t id, uint32_t *n);
 uint32_t lane_tokenizer_bytes_max(const struct lane_tokenizer *t); /* longest token */
 
@@ -45,13 +51,14 @@ struct lane_message {
     const char *role, *content;
     size_t content_bytes;
 };
-/* Name of the recognised template shape ("fable", "chatml", "llama3", ...), or NULL when there is none or it is unknown;
- * *unknown tells which. */
+/* Name of the recognised template shape ("fable", "chatml", "llama3", ...), or NULL when there is
+ * none or it is unknown; *unknown tells which. */
 const char *lane_template_name(const struct lane_tokenizer *t, bool *unknown);
-/* Appends the ids of a conversation; contents never become special tokens. UNSUPPORTED names an unknown template. */
-enum status lane_template_encode(const struct lane_tokenizer *t, const struct lane_message *messages,
-                                 uint32_t n_messages, bool add_generation_prompt, uint32_t limit,
-                                 uint32_t **ids, uint32_t *n, uint32_t *capacity,
-                                 struct status_note *note);
+/* Appends the ids of a conversation; contents never become special tokens. UNSUPPORTED names an
+ * unknown template. */
+enum status lane_template_encode(const struct lane_tokenizer *t,
+                                 const struct lane_message *messages, uint32_t n_messages,
+                                 bool add_generation_prompt, uint32_t limit, uint32_t **ids,
+                                 uint32_t *n, uint32_t *capacity, struct status_note *note);
 
 #endif
