@@ -9,11 +9,12 @@
 
 /* clang-format off */
 /*          name        from       to         answered_by  late means          credit  fields */
-#define FAB_PROTOCOL(M)                                                                            \
-    M(fab, run, planner, conductor, ran, device_stuck, plan, struct gpu_round *round;)             \
-    M(fab, ran, conductor, planner, none, none, plan, struct gpu_round *round; uint32_t status;    \
-      uint32_t rank;)                                                                              \
-    M(fab, page_freed, memory, conductor, none, none, none, uint32_t n; uint32_t page[8];)
+#define FAB_PROTOCOL(M)                                                                                                  \
+    M(fab, run,        planner,   conductor, ran,         device_stuck,       plan,   struct gpu_round *round;)          \
+    M(fab, ran,        conductor, planner,   none,        none,               plan,   struct gpu_round *round;           \
+                                                                                      uint32_t status;                   \
+                                                                                      uint32_t rank;)                    \
+    M(fab, page_freed, memory,    conductor, none,        none,               none,   uint32_t n; uint32_t page[8];)
 /* clang-format on */
 
 enum { fab_KIND_first = FAB_KIND_FIRST - 1, FAB_PROTOCOL(ACT_GEN_ENUM) fab_KIND_end };

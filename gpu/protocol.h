@@ -9,10 +9,11 @@
 
 /* clang-format off */
 /*          name        from       to         answered_by  late means          credit  fields */
-#define GPU_PROTOCOL(M)                                                                            \
-    M(gpu, step, conductor, rank, stepped, device_stuck, plan, struct gpu_round *round;)           \
-    M(gpu, stepped, rank, conductor, none, none, plan, struct gpu_round *round; uint32_t rank;)    \
-    M(gpu, page_freed, conductor, rank, none, none, none, uint32_t n; uint32_t page[8];)
+#define GPU_PROTOCOL(M)                                                                                                   \
+    M(gpu, step,       conductor, rank,      stepped,     device_stuck,       plan,   struct gpu_round *round;)           \
+    M(gpu, stepped,    rank,      conductor, none,        none,               plan,   struct gpu_round *round;            \
+                                                                                      uint32_t rank;)                     \
+    M(gpu, page_freed, conductor, rank,      none,        none,               none,   uint32_t n; uint32_t page[8];)
 /* clang-format on */
 
 enum { gpu_KIND_first = GPU_KIND_FIRST - 1, GPU_PROTOCOL(ACT_GEN_ENUM) gpu_KIND_end };
