@@ -1,2 +1,3 @@
 noinst_LIBRARIES += libkernels.a
 libkernels_a_SOURCES = 
+include $(srcdir)/kernels/weights/local.mk

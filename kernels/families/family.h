@@ -59,11 +59,24 @@ struct krn_net {
     const struct krn_op *ops;
 };
 
+/* What a weight is for: which values a synthetic one gets, and nothing else. */
+enum krn_role { KRN_ROLE_EMBED, KRN_ROLE_NORM, KRN_ROLE_IN, KRN_ROLE_OUT, KRN_ROLE_HEAD, KRN_ROLE_BIAS };
+
+/* A weight that a model of some configuration must hold. */
+struct krn_weight {
+    char name[80];
+    enum krn_role role;
+    uint32_t n_dims; /* 1 or 2 */
+    uint64_t dims[2];
+};
+
 struct krn_family {
     const char *name;
     const char *const *architectures; /* NULL-terminated names of config.json */
     enum status (*build)(const struct krn_model *model, struct krn_net *out,
                          struct status_note *note);
+    /* The index-th weight of a model of this configuration; false past the last. */
+    bool (*weight)(const struct krn_config *config, uint32_t index, struct krn_weight *out);
 };
 
 extern const struct krn_family krn_family_llama;

@@ -1,0 +1,9 @@
+# model files
+libkernels_a_SOURCES += kernels/model.h kernels/profile.h kernels/rowfn.h kernels/oracle.h \
+	kernels/weights/json.h kernels/weights/json.c kernels/weights/file.h kernels/weights/file.c \
+	kernels/weights/safetensors.h kernels/weights/safetensors.c \
+	kernels/weights/config_json.h kernels/weights/config_json.c \
+	kernels/weights/shards.h kernels/weights/shards.c kernels/weights/store.h kernels/weights/store.c \
+	kernels/weights/open.c kernels/weights/synthetic.c kernels/weights/save.c \
+	kernels/families/family.h kernels/families/registry.h kernels/families/family.c \
+	kernels/families/expect.h kernels/families/expect.c kernels/families/llama.c

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Writing a model as a directory of the Hugging Face layout: config.json, generation_config.json,
+ * one or several safetensors files with their index. Each file is written under a passing name and
+ * renamed when whole.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "actors/check.h"
+#include "kernels/families/registry.h"
+#include "kernels/weights/json.h"
+#include "kernels/weights/shards.h"
+#include "kernels/weights/store.h"
+
+static enum status no_memory(struct status_note *note) {
+    return status_say(note, STATUS_NO_MEMORY, "no memory to write the model");
+}
+
+/* A file being written. */
+struct out_file {
+    FILE *stream;
+    char path[KRN_PATH_MAX], part[KRN_PATH_MAX];
+};
+
+static enum status out_fault(const struct out_file *f, const char *what, struct status_note *note) {
+    char label[KRN_LABEL_BYTES];
+    return status_say(note, STATUS_IO, "%s: cannot %s: %s", krn_label(label, f->path), what,
+                      strerror(errno));
+}
+
+static enum status out_open(struct out_file *f, const char *dir, const char *name,
+                            struct status_note *note) {
+    char part[300];
+    snprintf(part, sizeof part, "%s.part", name);
+    TRY(krn_path_join(f->path, dir, name, note));
+    TRY(krn_path_join(f->part, dir, part, note));
+    f->stream = fopen(f->part, "wbe");
+    return f->stream == NULL ? out_fault(f, "create", note) : STATUS_OK;
+}
+
+/* Ends the file: in place when whole, gone when not. */
+static enum status out_close(struct out_file *f, enum status status, struct status_note *note) {
+    if (fclose(f->stream) != 0 && status == STATUS_OK)
+        status = out_fault(f, "write", note);
+    if (status == STATUS_OK && rename(f->part, f->path) != 0)
+        status = out_fault(f, "rename", note);
+    if (status != STATUS_OK)
+        unlink(f->part);
+    return status;
+}
+
+static enum status out_write(struct out_file *f, const void *bytes, uint64_t n,
+                             struct status_note *note) {
+    if (fwrite(bytes, 1, (size_t)n, f->stream) != (size_t)n)
+        return out_fault(f, "write", note);
+    return STATUS_OK;
+}
+
+/* Takes root over. */
+static enum status write_json(const char *dir, const char *name, json_t *root,
+                              struct status_note *note) {
+    char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    json_decref(root);
+    if (text == NULL)
+        return no_memory(note);
+    struct out_file *f = malloc(sizeof *f);
+    enum status status = f == NULL ? no_memory(note) : out_open(f, dir, name, note);
+    if (status == STATUS_OK) {
+        status = out_write(f, text, strlen(text), note);
+        if (status == STATUS_OK)
+            status = out_write(f, "\n", 1, note);
+        status = out_close(f, status, note);
+    }
+    free(f);
+    free(text);
+    return status;
+}
+
+static json_t *rope_json(const struct krn_rope *r) {
+    if (r->kind == KRN_ROPE_PLAIN)
+        return json_null();
+    if (r->kind == KRN_ROPE_LINEAR)
+        return json_pack("{s:s, s:f}", "rope_type", "linear", "factor", r->factor);
+    return json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor", r->factor,
+                     "low_freq_factor", r->low_freq_factor, "high_freq_factor", r->high_freq_factor,
+                     "original_max_position_embeddings", (json_int_t)r->original_context);
+}
+
+static json_t *eos_json(const struct krn_config *c) {
+    if (c->n_eos == 0)
+        return json_null();
+    if (c->n_eos == 1)
+        return json_integer(c->eos[0]);
+    json_t *list = json_array();
+    for (uint32_t i = 0; list != NULL && i < c->n_eos; i++)
+        json_array_append_new(list, json_integer(c->eos[i]));
+    return list;
+}
+
+static const char *torch_dtype(const struct krn_model *model) {
+    static const char *const words[KRN_DTYPES] = {
+        [KRN_F32] = "float32", [KRN_F16] = "float16", [KRN_BF16] = "bfloat16"};
+    return words[model->n_tensors > 0 ? model->tensors[0].dtype : KRN_F32];
+}
+
+static json_t *config_json(const struct krn_model *model, const char *architecture) {
+    const struct krn_config *c = &model->config;
+    json_t *root =
+        json_pack("{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "architectures",
+                  architecture, "model_type", c->family, "vocab_size", (json_int_t)c->vocab,
+                  "hidden_size", (json_int_t)c->hidden, "intermediate_size", (json_int_t)c->ffn,
+                  "num_hidden_layers", (json_int_t)c->layers, "num_attention_heads",
+                  (json_int_t)c->heads, "num_key_value_heads", (json_int_t)c->kv_heads, "head_dim",
+                  (json_int_t)c->head_dim, "max_position_embeddings", (json_int_t)c->context);
+    json_t *more = json_pack("{s:f, s:f, s:o, s:s, s:b, s:b, s:b, s:o, s:o, s:s}", "rms_norm_eps",
+                             (double)c->norm_eps, "rope_theta", c->rope.theta, "rope_scaling",
+                             rope_json(&c->rope), "hidden_act", "silu", "attention_bias",
+                             c->attn_bias, "mlp_bias", c->mlp_bias, "tie_word_embeddings", c->tied,
+                             "bos_token_id", c->bos < 0 ? json_null() : json_integer(c->bos),
+                             "eos_token_id", eos_json(c), "torch_dtype", torch_dtype(model));
+    if (root == NULL || more == NULL || json_object_update(root, more) != 0) {
+        json_decref(root);
+        root = NULL;
+    }
+    json_decref(more);
+    return root;
+}
+
+static json_t *generation_json(const struct krn_config *c) {
+    json_t *root = json_pack("{s:o, s:o, s:b}", "bos_token_id",
+                             c->bos < 0 ? json_null() : json_integer(c->bos), "eos_token_id",
+                             eos_json(c), "do_sample", c->has_sampling);
+    if (root == NULL || !c->has_sampling)
+        return root;
+    json_t *sampling = json_pack("{s:f, s:f, s:I}", "temperature", (double)c->temperature, "top_p",
+                                 (double)c->top_p, "top_k", (json_int_t)c->top_k);
+    if (sampling == NULL || json_object_update(root, sampling) != 0) {
+        json_decref(root);
+        root = NULL;
+    }
+    json_decref(sampling);
+    return root;
+}
+
+/* Wide elements first, so that each tensor of a file is aligned to its element; then by name. */
+static int file_order(const void *a, const void *b) {
+    const struct krn_tensor *x = *(const struct krn_tensor *const *)a;
+    const struct krn_tensor *y = *(const struct krn_tensor *const *)b;
+    if ((x->dtype == KRN_F32) != (y->dtype == KRN_F32))
+        return x->dtype == KRN_F32 ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static json_t *header_json(const struct krn_tensor *const *tensors, uint32_t n) {
+    json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    uint64_t at = 0;
+    for (uint32_t i = 0; root != NULL && i < n; i++) {
+        const struct krn_tensor *t = tensors[i];
+        json_t *shape = json_array();
+        for (uint32_t d = 0; shape != NULL && d < t->n_dims; d++)
+            json_array_append_new(shape, json_integer((json_int_t)t->dims[d]));
+        json_t *entry =
+            json_pack("{s:s, s:o, s:[I, I]}", "dtype", krn_dtype_word(t->dtype), "shape", shape,
+                      "data_offsets", (json_int_t)at, (json_int_t)(at + t->bytes));
+        at += t->bytes;
+        if (entry == NULL || json_object_set_new(root, t->name, entry) != 0) {
+            json_decref(root);
+            root = NULL;
+        }
+    }
+    return root;
+}
+
+static enum status write_tensors(const char *dir, const char *name,
+                                 const struct krn_tensor **tensors, uint32_t n,
+                                 struct status_note *note) {
+    qsort(tensors, n, sizeof(const struct krn_tensor *), file_order);
+    json_t *header = header_json(tensors, n);
+    char *text = header == NULL ? NULL : json_dumps(header, JSON_COMPACT);
+    json_decref(header);
+    struct out_file *f = malloc(sizeof *f);
+    enum status status = f == NULL || text == NULL ? no_memory(note) : out_open(f, dir, name, note);
+    if (status == STATUS_OK) {
+        static const char spaces[8] = "        ";
+        uint64_t length = strlen(text), padded = (length + 7) / 8 * 8;
+        unsigned char prefix[8];
+        for (int i = 0; i < 8; i++)
+            prefix[i] = (unsigned char)(padded >> (8 * i));
+        status = out_write(f, prefix, sizeof prefix, note);
+        if (status == STATUS_OK)
+            status = out_write(f, text, length, note);
+        if (status == STATUS_OK)
+            status = out_write(f, spaces, padded - length, note);
+        for (uint32_t i = 0; i < n && status == STATUS_OK; i++)
+            status = out_write(f, tensors[i]->data, tensors[i]->bytes, note);
+        status = out_close(f, status, note);
+    }
+    free(f);
+    free(text);
+    return status;
+}
+
+/* Tensors of the shards in name order, cut where the bytes so far pass the next equal part; none is
+ * empty. */
+static uint32_t shard_end(const struct krn_model *model, uint32_t begin, uint32_t shard,
+                          uint32_t shards, uint64_t total, uint64_t *written) {
+    uint32_t end = begin;
+    uint32_t last = model->n_tensors - (shards - 1 - shard); /* leaves one for each later shard */
+    uint64_t goal = total / shards * (shard + 1);
+    do
+        *written += model->tensors[end++].bytes;
+    while (end < last && (shard + 1 == shards || *written < goal));
+    return end;
+}
+
+static enum status write_shards(const struct krn_model *model, const char *dir, uint32_t shards,
+                                const struct krn_tensor **order, json_t *map,
+                                struct status_note *note) {
+    uint64_t total = 0, written = 0;
+    for (uint32_t i = 0; i < model->n_tensors; i++)
+        total += model->tensors[i].bytes;
+    uint32_t begin = 0;
+    for (uint32_t s = 0; s < shards; s++) {
+        char name[64] = "model.safetensors";
+        if (shards > 1)
+            snprintf(name, sizeof name, "model-%05u-of-%05u.safetensors", s + 1, shards);
+        uint32_t end = shard_end(model, begin, s, shards, total, &written);
+        for (uint32_t i = begin; i < end; i++) {
+            order[i] = &model->tensors[i];
+            if (json_object_set_new(map, model->tensors[i].name, json_string(name)) != 0)
+                return no_memory(note);
+        }
+        TRY(write_tensors(dir, name, order + begin, end - begin, note));
+        begin = end;
+    }
+    CHECK(begin == model->n_tensors && written == total);
+    if (shards == 1)
+        return STATUS_OK;
+    return write_json(
+        dir, "model.safetensors.index.json",
+        json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total, "weight_map", map),
+        note);
+}
+
+static enum status save_check(const struct krn_model *model, const char *path, uint32_t shards,
+                              struct status_note *note) {
+    char label[KRN_LABEL_BYTES];
+    krn_label(label, path);
+    if (shards < 1 || shards > model->n_tensors || shards > KRN_SHARDS_MAX)
+        return status_say(note, STATUS_BAD_REQUEST, "%s: %u shards asked for %u tensors", label,
+                          shards, model->n_tensors);
+    if (model->config.attn_bias != model->config.attn_out_bias)
+        return status_say(
+            note, STATUS_UNSUPPORTED,
+            "%s: the layout has one attention_bias for q, k, v and o; this model's differ", label);
+    struct stat st;
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return status_say(note, STATUS_IO, "%s: cannot create: %s", label, strerror(errno));
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return status_say(note, STATUS_IO, "%s: is not a directory", label);
+    return STATUS_OK;
+}
+
+enum status krn_model_save(const struct krn_model *model, const char *path, uint32_t shards,
+                           struct status_note *note) {
+    const struct krn_family *family = krn_family_named(model->config.family);
+    CHECK(family != NULL);
+    TRY(save_check(model, path, shards, note));
+    TRY(write_json(path, "config.json", config_json(model, family->architectures[0]), note));
+    TRY(write_json(path, "generation_config.json", generation_json(&model->config), note));
+    const struct krn_tensor **order = calloc(model->n_tensors, sizeof *order);
+    json_t *map = json_object();
+    enum status status = order == NULL || map == NULL
+                             ? no_memory(note)
+                             : write_shards(model, path, shards, order, map, note);
+    json_decref(map);
+    free(order);
+    return status;
+}
