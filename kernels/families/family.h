@@ -60,7 +60,14 @@ struct krn_net {
 };
 
 /* What a weight is for: which values a synthetic one gets, and nothing else. */
-enum krn_role { KRN_ROLE_EMBED, KRN_ROLE_NORM, KRN_ROLE_IN, KRN_ROLE_OUT, KRN_ROLE_HEAD, KRN_ROLE_BIAS };
+enum krn_role {
+    KRN_ROLE_EMBED,
+    KRN_ROLE_NORM,
+    KRN_ROLE_IN,  /* a product from the residual stream */
+    KRN_ROLE_OUT, /* a product added to the residual stream */
+    KRN_ROLE_HEAD,
+    KRN_ROLE_BIAS
+};
 
 /* A weight that a model of some configuration must hold. */
 struct krn_weight {
