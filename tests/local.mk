@@ -21,10 +21,12 @@ tests_include_check_CFLAGS = $(RH_TEST_CFLAGS)
 tests_include_check_LDADD = $(RH_TEST_LDADD)
 
 EXTRA_DIST += tests/README.md tests/run tests/run_one tests/lint tests/install_check tests/dist_check \
-	tests/cppcheck.suppress tests/tidy.allow tests/reference
+	tests/cppcheck.suppress tests/tidy.allow tests/reference tests/planted
 
 # The tests of what runs on several threads, for the thread sanitizer.
 RH_CONCURRENT_TESTS = $(filter tests/actors/% tests/gpu/% tests/fabric/% tests/door/%, $(TESTS))
-.PHONY: check-concurrent
+.PHONY: check-concurrent check-planted
+check-planted: $(check_PROGRAMS)
+	$(SHELL) $(srcdir)/tests/planted/run $(notdir $(abs_builddir)) 2
 check-concurrent:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(RH_CONCURRENT_TESTS)'
