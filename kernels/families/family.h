@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A family turns a model into an op list: what one forward pass over rows computes, in order, with the weight of
- * each op and its shard rule. Devices and the oracle execute the list; they know no family.
+ * A family turns a model into an op list: what one forward pass over rows computes, in order, with
+ * the weight of each op and its shard rule. Devices and the oracle execute the list; they know no
+ * family.
  */
 #ifndef KERNELS_FAMILIES_FAMILY_H
 #define KERNELS_FAMILIES_FAMILY_H
@@ -10,15 +11,15 @@
 /* Row buffers of a forward pass. Widths are in floats a row and belong to one rank's share. */
 enum krn_buf {
     KRN_BUF_NONE,
-    KRN_BUF_X,    /* residual stream, hidden wide, whole on every rank */
-    KRN_BUF_H,    /* normed input of a product, hidden wide, whole on every rank */
-    KRN_BUF_Q,    /* queries, then attention output in KRN_BUF_A */
+    KRN_BUF_X, /* residual stream, hidden wide, whole on every rank */
+    KRN_BUF_H, /* normed input of a product, hidden wide, whole on every rank */
+    KRN_BUF_Q, /* queries, then attention output in KRN_BUF_A */
     KRN_BUF_K,
     KRN_BUF_V,
-    KRN_BUF_A,    /* attention output, heads*head_dim of the rank */
-    KRN_BUF_G,    /* gate, then gate*up */
-    KRN_BUF_U,    /* up */
-    KRN_BUF_L,    /* logits of the drawn rows */
+    KRN_BUF_A, /* attention output, heads*head_dim of the rank */
+    KRN_BUF_G, /* gate, then gate*up */
+    KRN_BUF_U, /* up */
+    KRN_BUF_L, /* logits of the drawn rows */
     KRN_BUFS
 };
 
@@ -88,7 +89,8 @@ struct krn_family {
 
 extern const struct krn_family krn_family_llama;
 
-/* Finds the model's family and builds its op list, checking every weight's presence and shape by name. */
+/* Finds the model's family and builds its op list, checking every weight's presence and shape by
+ * name. */
 enum status krn_net_build(const struct krn_model *model, struct krn_net *out,
                           struct status_note *note);
 void krn_net_free(struct krn_net *net);
