@@ -61,7 +61,8 @@ struct act_kind {
     /* Optional: called when the actor's mailbox ran empty after a batch, before the worker goes
      * on. */
     void (*batch_end)(struct act_ctx *ctx, void *state);
-    /* Optional: called once after act_exit took effect; the place to free or recycle state. */
+    /* Optional: called once, after act_exit took effect or in act_rt_close for who lives until
+     * then; the place to free or recycle state. No ctx here: only act_post can send. */
     void (*ended)(struct act_rt *rt, void *state);
 };
 
@@ -86,7 +87,10 @@ enum status act_rt_open(const struct act_rt_config *config, struct act_rt **out,
 /* Runs worker 0 on the calling thread (SIM: everything) until act_rt_stop, or in SIM until nothing
  * is left to do. */
 void act_rt_run(struct act_rt *rt);
-/* Asks the runtime to stop; async-signal-safe and callable from any thread or actor. Idempotent. */
+/* Asks the runtime to stop; async-signal-safe and callable from any thread or actor. Idempotent.
+ * Every actor gets ACT_KIND_stop; the run ends when all have ended, or when no message is under way,
+ * nothing is expected and no timer was armed since, at the latest after a second: who needs time to
+ * end arms a timer or expects. */
 void act_rt_stop(struct act_rt *rt);
 /* Stops the threads, drops what is undelivered, frees everything. Not from inside an actor. */
 void act_rt_close(struct act_rt *rt);
@@ -124,6 +128,8 @@ void act_timer_cancel(struct act_ctx *ctx, uint64_t timer);
 /* Tells the worker that a result it must not be late for is under way (+1) or arrived (-1): it
  * spins for it. */
 void act_expect(struct act_ctx *ctx, int delta);
+/* Cores that other threads of this process keep busy (a CPU team): nobody spins on them. */
+void act_rt_cores_reserve(struct act_rt *rt, int delta);
 
 /* SIM: a seeded choice in [0, n); outside SIM always 0. Fault points ask act_fault: in SIM true
  * with the probability set for that point, elsewhere always false. Two-stage: the first stage arms

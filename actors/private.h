@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The insides of the runtime, for the files of this folder and its tests only.
+ *
+ *   struct act_rt          slots of actors, their tags, the pool of foreign senders, the workers
+ *   struct act_ctx         one worker: its inbox, run queue, envelopes, timers, counters; one
+ * thread runs it struct act_actor       one slot: kind, state, two private queues; touched by its
+ * worker only tags[slot]             generation << 32 | worker: what a sender reads to find the
+ * way; changes at spawn and end
+ *
+ * A send to the own worker touches no shared word but the tag. A send to another worker puts the
+ * envelope on that worker's inbox with slot and generation packed beside it; the receiving worker
+ * looks again whether the actor still lives, so a tag that was stale on the way costs a letter
+ * home, never a wrong delivery.
+ */
+#ifndef ACTORS_PRIVATE_H
+#define ACTORS_PRIVATE_H
+
+#include "actors/actor.h"
+#include "actors/ck.h"
+#include "actors/clock.h"
+#include "actors/mailbox.h"
+#include "actors/port.h"
+#include "actors/slots.h"
+
+struct act_sim;
+
+enum {
+    ACT_WORKERS_SHARED_MAX = 128,
+    ACT_WORKERS_OWN_MAX = 64,
+    ACT_WORKERS_MAX = ACT_WORKERS_SHARED_MAX + ACT_WORKERS_OWN_MAX,
+    ACT_HOME_FOREIGN = 255,   /* home of envelopes taken by act_post */
+    ACT_INDEX_MAX = 0xffffef, /* slots and envelopes are named by 24 bits */
+    ACT_BATCH = 64,           /* messages an actor may take before others get their turn */
+    ACT_CLOCK_EVERY = 32,     /* receive batches between two looks at the clock */
+    ACT_STOP_GRACE_NS = 1000000000,
+    ACT_STOP_POLL_NS = 500000
+};
+_Static_assert(sizeof(void *) == 8, "links hold a generation and a reference");
+
+#define ACT_WORKER_NONE     0xffffffffu /* in the tag of a slot whose actor has ended */
+#define ACT_GENERATION_MASK 0xffffffff00000000u
+
+struct act_actor {
+    const struct act_kind *kind;
+    void *state;
+    struct act_msg *head[2], *tail[2]; /* [1] is urgent; tail is meaningless while head is NULL */
+    struct act_actor *run_next;
+    uint64_t priority;   /* SIM: rank in the priority-change order */
+    uint32_t timers;     /* first of its timers, 0: none */
+    uint32_t waiting[2]; /* SIM: lengths of the two queues */
+    uint32_t ready_at;   /* SIM: place in the ready array */
+    uint32_t slot;
+    bool queued; /* in the run queue, or being run */
+    bool exiting;
+    bool alive;
+    bool told; /* got ACT_KIND_stop */
+};
+
+/* Envelopes: fresh ones from the front of nodes, used ones from free; what others freed comes back
+ * by returned. */
+struct act_pool {
+    struct act_msg *free;
+    struct act_msg *nodes;
+    uint32_t fresh, max;
+    _Alignas(64) struct act_stack returned;
+};
+
+struct act_ctx {
+    struct act_rt *rt;
+    act_id_t self;             /* the running actor, 0: none */
+    struct act_actor *current; /* the same */
+    struct act_sim *sim;       /* NULL on threads */
+    struct act_actor *run_head, *run_tail;
+    struct act_pool pool;
+    struct clock clock;
+    uint32_t index;
+    int32_t expected_here; /* the owner's copy of expected */
+    uint32_t since_clock;
+    bool own, draining;
+    /* Written by the owner, read by anyone: relaxed unless said otherwise. */
+    _Atomic uint64_t sent, done; /* release/acquire: see drain.c */
+    _Atomic uint64_t parks, wakes;
+    _Atomic int32_t expected;
+    _Atomic uint32_t late_timers; /* armed since the stop */
+    _Atomic(const struct act_kind *) running;
+    _Atomic uint64_t stamp_ns;
+    _Atomic uint32_t occupied; /* own thread: living actors on it */
+    pthread_t thread;
+    bool threaded;
+    _Alignas(64) struct mailbox box; /* what other threads write stands alone */
+};
+
+struct act_rt {
+    struct act_rt_config config;
+    _Atomic uint64_t *tags;
+    struct act_actor *actors; /* actors_max + 1; slot 0 is nobody */
+    struct act_slots slots;
+    struct act_slots foreign; /* free envelopes of act_post */
+    struct act_msg *foreign_nodes;
+    struct act_ctx *workers[ACT_WORKERS_MAX];
+    _Atomic uint32_t n_workers;
+    _Atomic uint32_t growing; /* start of own threads, one at a time */
+    struct act_sim *sim;
+    uint64_t spin_ns;
+    uint32_t cores;
+    _Atomic int32_t awake; /* workers that do not sleep, plus cores reserved by others */
+    _Atomic uint32_t live;
+    _Atomic uint64_t posted, posted_done; /* as sent and done, for act_post */
+    _Atomic uint64_t allocations;         /* after start */
+    _Atomic uint32_t started;
+    _Atomic uint32_t stopping;   /* enum act_stopping */
+    _Atomic uint32_t draining;   /* workers that have told their actors */
+    _Atomic uint64_t stop_by_ns; /* end of the grace, 0: not begun */
+};
+
+enum act_stopping { ACT_STOP_NOT, ACT_STOP_ASKED, ACT_STOP_NOW };
+
+/* actor.c */
+void act_actor_end(struct act_ctx *ctx, struct act_actor *actor);
+/* One message to one actor of this worker; frees the envelope. False when the actor ended by it. */
+bool act_deliver(struct act_ctx *ctx, struct act_actor *actor, struct act_msg *msg);
+/* Its mailbox ran empty. False when the actor ended by it. */
+bool act_batch_end(struct act_ctx *ctx, struct act_actor *actor);
+void act_letter_home(struct act_ctx *ctx, act_id_t to, struct act_msg *msg);
+/* A message of the runtime itself to an actor of this worker. */
+void act_send_own(struct act_ctx *ctx, struct act_actor *actor, uint16_t kind, const void *body,
+                  size_t bytes);
+void act_send_timer(struct act_ctx *ctx, const struct clock_timer *timer, uint64_t name);
+
+/* message.c */
+enum status act_pool_open(struct act_pool *pool, uint32_t max);
+void act_pool_close(struct act_pool *pool);
+struct act_msg *act_pool_refill(struct act_ctx *ctx);
+void act_node_return(struct act_rt *rt, struct act_msg *msg, uint32_t home);
+struct act_msg *act_node_of(struct act_rt *rt, uint32_t ref);
+
+/* worker.c */
+struct act_ctx *act_worker_open(struct act_rt *rt, uint32_t index, bool own);
+void act_worker_close(struct act_ctx *ctx);
+void act_worker_run(struct act_ctx *ctx);
+void act_worker_wake(struct act_ctx *ctx);
+void *act_worker_thread(void *arg);
+void act_push(struct act_rt *rt, uint32_t worker, act_id_t to, struct act_msg *msg);
+
+/* drain.c */
+void act_drain_begin(struct act_ctx *ctx);
+bool act_drain_over(struct act_rt *rt, uint64_t now_ns);
+
+/* sim.c */
+enum status act_sim_open(struct act_rt *rt);
+void act_sim_close(struct act_rt *rt);
+void act_sim_spawned(struct act_ctx *ctx, struct act_actor *actor);
+void act_sim_ended(struct act_ctx *ctx, struct act_actor *actor);
+void act_sim_put(struct act_ctx *ctx, struct act_actor *actor, struct act_msg *msg);
+uint64_t act_sim_now(const struct act_rt *rt);
+
+/* runtime.c */
+void *act_alloc(struct act_rt *rt, size_t bytes);
+
+static inline uint64_t act_clock_now(const struct act_rt *rt) {
+    return rt->sim != NULL ? act_sim_now(rt) : port_now_ns();
+}
+
+/* The counters have one writer, so a plain add is enough; release: pairs with the acquire reads in
+ * drain.c. */
+static inline void act_count(_Atomic uint64_t *counter, memory_order order) {
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, order);
+}
+
+static inline struct act_msg *act_node_take(struct act_ctx *ctx) {
+    struct act_msg *msg = ctx->pool.free;
+    if (__builtin_expect(msg != NULL, 1))
+        ctx->pool.free = msg->link;
+    else
+        msg = act_pool_refill(ctx);
+    act_count(&ctx->sent, memory_order_release);
+    return msg;
+}
+
+static inline void act_node_free(struct act_ctx *ctx, struct act_msg *msg) {
+    uint32_t home = msg->worker >> 24;
+    if (__builtin_expect(home == ctx->index, 1)) {
+        msg->link = ctx->pool.free;
+        ctx->pool.free = msg;
+    } else {
+        act_node_return(ctx->rt, msg, home);
+    }
+    act_count(&ctx->done, memory_order_release);
+}
+
+static inline uint32_t act_node_ref(struct act_rt *rt, const struct act_msg *msg) {
+    uint32_t home = msg->worker >> 24;
+    const struct act_msg *base =
+        home == ACT_HOME_FOREIGN ? rt->foreign_nodes : rt->workers[home]->pool.nodes;
+    return home << 24 | (uint32_t)(msg - base);
+}
+
+/* Up to 40 bytes in a few moves; a call to memcpy would cost more than the rest of a send. */
+static inline void act_body_copy(unsigned char *to, const void *from, size_t bytes) {
+    if (bytes > 16) {
+        memcpy(to, from, 16);
+        if (bytes > 32)
+            memcpy(to + 16, (const unsigned char *)from + 16, 16);
+        memcpy(to + bytes - 16, (const unsigned char *)from + bytes - 16, 16);
+    } else if (bytes >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + bytes - 8, (const unsigned char *)from + bytes - 8, 8);
+    } else {
+        for (size_t i = 0; i < bytes; i++)
+            to[i] = ((const unsigned char *)from)[i];
+    }
+}
+
+static inline act_id_t act_id_of(const struct act_rt *rt, const struct act_actor *actor) {
+    /* relaxed: the caller is the worker that writes this tag, or the spawner before anybody knows
+     * it */
+    uint64_t tag = atomic_load_explicit(&rt->tags[actor->slot], memory_order_relaxed);
+    return (tag & ACT_GENERATION_MASK) | actor->slot;
+}
+
+/* Puts a message into the private queue of an actor of this worker. */
+static inline void act_enqueue(struct act_ctx *ctx, struct act_actor *actor, struct act_msg *msg) {
+    if (__builtin_expect(ctx->sim != NULL, 0)) {
+        act_sim_put(ctx, actor, msg);
+        return;
+    }
+    unsigned urgent = msg->flags & ACT_URGENT;
+    msg->link = NULL;
+    if (actor->head[urgent] == NULL)
+        actor->head[urgent] = msg;
+    else
+        actor->tail[urgent]->link = msg;
+    actor->tail[urgent] = msg;
+    if (!actor->queued) {
+        actor->queued = true;
+        actor->run_next = NULL;
+        if (ctx->run_head == NULL)
+            ctx->run_head = actor;
+        else
+            ctx->run_tail->run_next = actor;
+        ctx->run_tail = actor;
+    }
+}
+
+#endif

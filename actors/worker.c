@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A worker: takes its inbox, gives its actors their turns, fires its timers, sleeps. One thread
+ * runs it from open to the end of the stop.
+ */
+#include <stdlib.h>
+
+#include "actors/private.h"
+
+enum {
+    WORKER_SPIN_LOOKS = 64,      /* looks at the inbox between two looks at the clock */
+    WORKER_SPIN_GAP_NS = 200000, /* a longer gap while spinning: somebody else needs this core */
+    WORKER_FIRES = 64            /* timers fired at one look at the clock */
+};
+
+struct act_ctx *act_worker_open(struct act_rt *rt, uint32_t index, bool own) {
+    struct act_ctx *ctx = act_alloc(rt, sizeof *ctx);
+    if (ctx == NULL)
+        return NULL;
+    memset(ctx, 0, sizeof *ctx);
+    ctx->rt = rt;
+    ctx->sim = rt->sim;
+    ctx->index = index;
+    ctx->own = own;
+    ctx->since_clock = ACT_CLOCK_EVERY;
+    mailbox_init(&ctx->box);
+    const struct act_rt_config *config = &rt->config;
+    /* The runtime's own messages need room beside the user's: a start and a stop an actor, one a
+     * timer. */
+    uint32_t nodes = config->messages_max + 2 * config->actors_max + config->timers_max;
+    if (act_pool_open(&ctx->pool, nodes) != STATUS_OK ||
+        clock_open(&ctx->clock, config->timers_max) != STATUS_OK) {
+        act_worker_close(ctx);
+        return NULL;
+    }
+    return ctx;
+}
+
+void act_worker_close(struct act_ctx *ctx) {
+    act_pool_close(&ctx->pool);
+    clock_close(&ctx->clock);
+    free(ctx);
+}
+
+/* ---- inbox ---- */
+
+/* Slot and generation travel beside the envelope: slot in worker, generation in the link's high
+ * half. */
+static inline void act_link(void *envelope, uint32_t before) {
+    struct act_msg *msg = envelope;
+    msg->link = (void *)(((uintptr_t)msg->link & ACT_GENERATION_MASK) | before);
+}
+
+void act_worker_wake(struct act_ctx *ctx) {
+    mailbox_wake_note(&ctx->box);
+    port_wake(&ctx->box.parks);
+}
+
+void act_push(struct act_rt *rt, uint32_t worker, act_id_t to, struct act_msg *msg) {
+    struct act_ctx *ctx = rt->workers[worker];
+    if (rt->sim != NULL) {
+        act_enqueue(ctx, &rt->actors[(uint32_t)to], msg);
+        return;
+    }
+    uint32_t home = msg->worker >> 24;
+    uint32_t ref = act_node_ref(rt, msg);
+    msg->worker = home << 24 | (uint32_t)to;
+    msg->link = (void *)(uintptr_t)(to & ACT_GENERATION_MASK);
+    switch (mailbox_push(&ctx->box, ref, msg, act_link)) {
+    case MAILBOX_PUSHED:
+        break;
+    case MAILBOX_PUSHED_WAKE:
+        atomic_fetch_add_explicit(&ctx->wakes, 1, memory_order_relaxed);
+        act_worker_wake(ctx);
+        break;
+    case MAILBOX_REFUSED: /* that worker has left: the runtime stops */
+        act_node_return(rt, msg, home);
+        atomic_fetch_add_explicit(&rt->posted_done, 1, memory_order_release);
+        break;
+    }
+}
+
+/* Turns a chain, newest first, around; links stay references, as the high halves hold generations.
+ */
+static uint32_t worker_reverse(struct act_rt *rt, uint32_t ref) {
+    uint32_t before = 0;
+    while (ref != 0) {
+        struct act_msg *msg = act_node_of(rt, ref);
+        uint32_t next = (uint32_t)(uintptr_t)msg->link;
+        act_link(msg, before);
+        before = ref;
+        ref = next;
+    }
+    return before;
+}
+
+static void worker_take(struct act_ctx *ctx) {
+    struct act_rt *rt = ctx->rt;
+    uint32_t ref = worker_reverse(rt, mailbox_take(&ctx->box));
+    while (ref != 0) {
+        struct act_msg *msg = act_node_of(rt, ref);
+        uintptr_t link = (uintptr_t)msg->link;
+        uint32_t slot = msg->worker & 0xffffff;
+        ref = (uint32_t)link;
+        /* acquire: pairs with act_actor_begin, for a slot that an outside thread filled */
+        uint64_t tag = atomic_load_explicit(&rt->tags[slot], memory_order_acquire);
+        if (tag == ((link & ACT_GENERATION_MASK) | ctx->index))
+            act_enqueue(ctx, &rt->actors[slot], msg);
+        else
+            act_letter_home(ctx, (link & ACT_GENERATION_MASK) | slot, msg);
+    }
+}
+
+/* ---- turns ---- */
+
+static inline struct act_msg *worker_next(struct act_actor *actor) {
+    unsigned urgent = actor->head[1] != NULL;
+    struct act_msg *msg = actor->head[urgent];
+    if (msg != NULL)
+        actor->head[urgent] = msg->link;
+    return msg;
+}
+
+static void worker_turn(struct act_ctx *ctx) {
+    struct act_actor *actor = ctx->run_head;
+    ctx->run_head = actor->run_next;
+    /* relaxed: a name for watch.c */
+    atomic_store_explicit(&ctx->running, actor->kind, memory_order_relaxed);
+    for (int i = 0; i < ACT_BATCH; i++) {
+        struct act_msg *msg = worker_next(actor);
+        if (msg == NULL)
+            break;
+        if (!act_deliver(ctx, actor, msg))
+            return;
+    }
+    if (actor->kind->batch_end != NULL && actor->head[0] == NULL && actor->head[1] == NULL &&
+        !act_batch_end(ctx, actor))
+        return;
+    if (actor->head[0] == NULL && actor->head[1] == NULL) {
+        actor->queued = false;
+        return;
+    }
+    actor->run_next = NULL;
+    if (ctx->run_head == NULL)
+        ctx->run_head = actor;
+    else
+        ctx->run_tail->run_next = actor;
+    ctx->run_tail = actor;
+}
+
+/* ---- time ---- */
+
+static bool worker_fire(struct act_ctx *ctx, uint64_t now_ns) {
+    const struct clock_timer *timer;
+    uint64_t name;
+    int fired = 0;
+    while (fired < WORKER_FIRES && (name = clock_fire(&ctx->clock, now_ns, &timer)) != 0) {
+        act_send_timer(ctx, timer, name);
+        fired++;
+    }
+    return fired > 0;
+}
+
+/* Every so many turns, and when there are none. True when it is time to leave. */
+static bool worker_look(struct act_ctx *ctx) {
+    ctx->since_clock = ACT_CLOCK_EVERY;
+    uint64_t now = port_now_ns();
+    atomic_store_explicit(&ctx->stamp_ns, now, memory_order_relaxed);
+    worker_fire(ctx, now);
+    /* acquire: pairs with the release in act_rt_stop */
+    uint32_t stopping = atomic_load_explicit(&ctx->rt->stopping, memory_order_acquire);
+    if (__builtin_expect(stopping == ACT_STOP_NOT, 1))
+        return false;
+    if (stopping == ACT_STOP_NOW)
+        return true;
+    if (!ctx->draining)
+        act_drain_begin(ctx);
+    return act_drain_over(ctx->rt, now);
+}
+
+/* ---- sleep ---- */
+
+/* Waits awake for what is expected; true when there is mail. */
+static bool worker_spin(struct act_ctx *ctx) {
+    struct act_rt *rt = ctx->rt;
+    uint64_t last = port_now_ns(), end = last + rt->spin_ns;
+    uint64_t next = clock_next(&ctx->clock);
+    for (;;) {
+        /* relaxed: a hint; who is wrong about it sleeps or spins a little too long */
+        int32_t awake = atomic_load_explicit(&rt->awake, memory_order_relaxed);
+        if (awake > (int32_t)rt->cores ||
+            atomic_load_explicit(&rt->stopping, memory_order_relaxed) != ACT_STOP_NOT)
+            return false;
+        for (int i = 0; i < WORKER_SPIN_LOOKS; i++) {
+            if (mailbox_has(&ctx->box))
+                return true;
+            act_stall();
+        }
+        uint64_t now = port_now_ns();
+        if (now >= end || now >= next || now - last > WORKER_SPIN_GAP_NS)
+            return false;
+        last = now;
+    }
+}
+
+static void worker_park(struct act_ctx *ctx) {
+    struct act_rt *rt = ctx->rt;
+    uint32_t sample = mailbox_park_sample(&ctx->box);
+    if (!mailbox_park_mark(&ctx->box))
+        return;
+    /* After the sample: a stop that came before it is seen here, one that comes later moves the
+     * counter. acquire: pairs with the release in act_rt_stop. */
+    uint32_t stopping = atomic_load_explicit(&rt->stopping, memory_order_acquire);
+    uint64_t deadline = clock_next(&ctx->clock);
+    if (stopping != ACT_STOP_NOT) {
+        uint64_t poll = port_now_ns() + ACT_STOP_POLL_NS;
+        deadline = deadline < poll ? deadline : poll;
+    }
+    if (stopping == ACT_STOP_NOT || (stopping == ACT_STOP_ASKED && ctx->draining)) {
+        act_count(&ctx->parks, memory_order_relaxed);
+        /* relaxed: see worker_spin */
+        atomic_fetch_sub_explicit(&rt->awake, 1, memory_order_relaxed);
+        port_wait(&ctx->box.parks, sample, deadline);
+        atomic_fetch_add_explicit(&rt->awake, 1, memory_order_relaxed);
+    }
+    mailbox_park_unmark(&ctx->box);
+}
+
+static void worker_idle(struct act_ctx *ctx) {
+    check_context("none", "none");
+    atomic_store_explicit(&ctx->running, NULL, memory_order_relaxed);
+    if (ctx->expected_here == 0 || !worker_spin(ctx))
+        worker_park(ctx);
+    atomic_store_explicit(&ctx->stamp_ns, port_now_ns(), memory_order_relaxed);
+}
+
+/* Counts what is dropped, so that the others see the end too. */
+static void worker_leave(struct act_ctx *ctx) {
+    uint32_t ref = mailbox_close(&ctx->box);
+    while (ref != 0) {
+        struct act_msg *msg = act_node_of(ctx->rt, ref);
+        ref = (uint32_t)(uintptr_t)msg->link;
+        act_node_free(ctx, msg);
+    }
+    atomic_store_explicit(&ctx->running, NULL, memory_order_relaxed);
+    check_context("none", "none");
+}
+
+void act_worker_run(struct act_ctx *ctx) {
+    for (;;) {
+        if (mailbox_has(&ctx->box))
+            worker_take(ctx);
+        if (ctx->run_head != NULL) {
+            if (--ctx->since_clock == 0 && worker_look(ctx))
+                break;
+            worker_turn(ctx);
+        } else {
+            if (worker_look(ctx))
+                break;
+            if (ctx->run_head == NULL)
+                worker_idle(ctx);
+        }
+    }
+    worker_leave(ctx);
+}
+
+void *act_worker_thread(void *arg) {
+    act_worker_run(arg);
+    return NULL;
+}
