@@ -1,6 +1,5 @@
 # Tests of actors/: each file mirrors one there.
-ACT_TEST_PROGRAMS = tests/actors/test_actor tests/actors/test_clock
-check_PROGRAMS += $(ACT_TEST_PROGRAMS)
+check_PROGRAMS += tests/actors/test_actor tests/actors/test_clock
 EXTRA_DIST += tests/actors/rig.h
 tests_actors_test_actor_SOURCES = tests/actors/test_actor.c
 tests_actors_test_actor_CFLAGS = $(RH_TEST_CFLAGS)
