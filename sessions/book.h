@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The books of the memory actor without the actor: pool, trie, reservations and slots together, one
+ * function a message. Single-threaded; nothing allocates after open. Answers are left in the
+ * messages' own structs.
+ */
+#ifndef SESSIONS_BOOK_H
+#define SESSIONS_BOOK_H
+
+#include "sessions/memory.h"
+#include "sessions/pages.h"
+#include "sessions/protocol.h"
+
+struct ses_book;
+struct ses_trie;
+
+struct ses_book_config {
+    struct ses_key key;
+    uint32_t n_pages, page_tokens;
+    uint32_t slots_max, pages_per_slot_max;
+};
+
+enum status ses_book_open(const struct ses_book_config *config, struct ses_book **out,
+                          struct status_note *note);
+void ses_book_close(struct ses_book *b);
+
+/* OK: *admitted is the answer and ses_book_pages has the slot's table. AGAIN, NO_PAGES: *denied is,
+ * and nothing changed. */
+enum status ses_book_admit(struct ses_book *b, const struct ses_admit *ask,
+                           struct ses_admitted *admitted, struct ses_denied *denied);
+void ses_book_extend(struct ses_book *b, const struct ses_extend *ask, struct ses_extended *out);
+void ses_book_copied(struct ses_book *b, const struct ses_copied *told);
+void ses_book_seal(struct ses_book *b, const struct ses_seal *told, struct ses_sealed *out);
+void ses_book_release(struct ses_book *b, const struct ses_release *told, struct ses_released *out);
+/* Drops every cached page that nobody holds; returns how many. */
+uint32_t ses_book_forget(struct ses_book *b);
+void ses_book_count(const struct ses_book *b, struct ses_counted *out);
+
+/* The slot's pages in order; NULL and 0 for a slot that is not admitted. */
+const ses_page_t *ses_book_pages(const struct ses_book *b, uint32_t slot, uint32_t *n);
+/* What is remembered; for audits and counts. */
+const struct ses_trie *ses_book_trie(const struct ses_book *b);
+/* Device pages freed and not taken again; fills at most n, returns how many. To be called until 0.
+ * */
+uint32_t ses_book_freed(struct ses_book *b, uint32_t *ids, uint32_t n);
+
+/* Holders = lanes + trie + jobs, free + held = total, free + idle >= reserved, every node has the
+ * page that names it. */
+bool ses_book_audit(const struct ses_book *b, struct status_note *note);
+
+#endif

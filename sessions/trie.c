@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Nodes, the hash of full pages, busy and idle counts, candidates for eviction.
+ */
+#include "sessions/trie.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "actors/check.h"
+#include "sessions/private.h"
+
+/* A longer bucket is left to the ordered children, so that chosen collisions cannot make lookups
+ * slow. */
+enum { CHAIN_MAX = 8 };
+
+struct ses_space ses_space_of(const struct ses_key *key, uint64_t tenant) {
+    /* Field by field: a digest must not see padding. */
+    const uint64_t words[] = {key->fingerprint[0], key->fingerprint[1], key->profile, key->rope,
+                              (uint64_t)key->layout_version << 32 | key->world};
+    XXH128_hash_t digest = XXH3_128bits(words, sizeof words);
+    return (struct ses_space){.key = {digest.low64, digest.high64}, .tenant = tenant};
+}
+
+enum status ses_trie_open(uint32_t n_nodes, uint32_t page_tokens, struct ses_trie **out,
+                          struct status_note *note) {
+    *out = NULL;
+    if (n_nodes == 0 || n_nodes >= 1u << 30 || page_tokens == 0 ||
+        (page_tokens & (page_tokens - 1)) != 0 || page_tokens > 1u << 16)
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "a trie of %u pages of %u tokens is not possible: tokens of a page are a "
+                          "power of two up to 65536",
+                          n_nodes, page_tokens);
+    uint32_t buckets = 64;
+    while (buckets < 2 * n_nodes)
+        buckets *= 2;
+    size_t all = (size_t)n_nodes + 1;
+    struct ses_trie *t = calloc(1, sizeof *t);
+    struct ses_node *node = calloc(all, sizeof *node);
+    uint32_t *tokens = calloc(all, page_tokens * sizeof *tokens);
+    uint32_t *bucket = calloc(buckets, sizeof *bucket);
+    struct ses_evict *order = NULL;
+    if (t == NULL || node == NULL || tokens == NULL || bucket == NULL ||
+        ses_evict_open(n_nodes, &order, NULL) != STATUS_OK) {
+        free(t);
+        free(node);
+        free(tokens);
+        free(bucket);
+        return status_say(note, STATUS_NO_MEMORY, "no memory to remember %u KV pages of %u tokens",
+                          n_nodes, page_tokens);
+    }
+    *t = (struct ses_trie){.n_nodes_max = n_nodes,
+                           .page_tokens = page_tokens,
+                           .node = node,
+                           .tokens = tokens,
+                           .bucket = bucket,
+                           .bucket_mask = buckets - 1,
+                           .order = order};
+    for (uint32_t id = n_nodes; id > 0; id--) {
+        node[id].chain = t->first_free;
+        t->first_free = id;
+    }
+    *out = t;
+    return STATUS_OK;
+}
+
+void ses_trie_close(struct ses_trie *t) {
+    if (t == NULL)
+        return;
+    ses_evict_close(t->order);
+    free(t->bucket);
+    free(t->tokens);
+    free(t->node);
+    free(t);
+}
+
+static struct ses_node *node_of(const struct ses_trie *t, uint32_t node) {
+    CHECK(node > 0 && node <= t->n_nodes_max);
+    CHECK(t->node[node].live);
+    return &t->node[node];
+}
+
+static uint64_t page_hash(const struct ses_trie *t, const struct ses_space *space, uint32_t parent,
+                          const uint32_t *tokens) {
+    /* A parent's id is not given to another node while it has children, so it stands for all tokens
+     * before. */
+    uint64_t seed = space->key[0] ^ space->key[1] * 3 ^ space->tenant * 5 ^
+                    (uint64_t)parent * 0x9e3779b97f4a7c15u;
+    return XXH3_64bits_withSeed(tokens, t->page_tokens * sizeof *tokens, seed);
+}
+
+static bool same_space(const struct ses_space *a, const struct ses_space *b) {
+    return a->key[0] == b->key[0] && a->key[1] == b->key[1] && a->tenant == b->tenant;
+}
+
+/* The child of parent with exactly this full page; 0: none. */
+static uint32_t find_full(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
+                          const uint32_t *tokens, uint64_t hash) {
+    uint32_t id = t->bucket[hash & t->bucket_mask];
+    for (int i = 0; i < CHAIN_MAX; i++, id = t->node[id].chain) {
+        if (id == 0)
+            return 0;
+        const struct ses_node *node = &t->node[id];
+        if (node->hash != hash || node->parent != parent || !same_space(&node->space, space))
+            continue;
+        t->compares++;
+        if (memcmp(ses_node_tokens(t, id), tokens, t->page_tokens * sizeof *tokens) == 0)
+            return id;
+    }
+    return ses_order_find(t, parent, space, tokens, t->page_tokens).equal;
+}
+
+struct ses_match ses_trie_find(struct ses_trie *t, const struct ses_space *space,
+                               const uint32_t *ids, uint32_t n, uint32_t *path) {
+    struct ses_match match = {0};
+    uint32_t parent = 0;
+    for (; n >= t->page_tokens; n -= t->page_tokens, ids += t->page_tokens) {
+        uint32_t node = find_full(t, space, parent, ids, page_hash(t, space, parent, ids));
+        if (node == 0)
+            break;
+        path[match.n_full++] = parent = node;
+    }
+    uint32_t rest = n < t->page_tokens ? n : t->page_tokens;
+    if (rest == 0)
+        return match;
+    struct ses_neighbours beside = ses_order_find(t, parent, space, ids, rest);
+    if (beside.equal != 0) {
+        CHECK(rest < t->page_tokens); /* a full page would have been found above */
+        beside.before = beside.equal;
+        beside.before_tokens = rest;
+    }
+    bool before = beside.before_tokens >= beside.after_tokens;
+    match.tokens = before ? beside.before_tokens : beside.after_tokens;
+    if (match.tokens > 0)
+        match.partial = before ? beside.before : beside.after;
+    return match;
+}
+
+/* Keeps the heap of candidates what its definition says, after anything about the node changed. */
+static void settle(struct ses_trie *t, uint32_t id) {
+    const struct ses_node *node = &t->node[id];
+    bool may_go = id != 0 && node->live && node->busy == 0 && !node->away && node->n_kids_here == 0;
+    if (may_go && !ses_evict_has(t->order, id))
+        ses_evict_put(t->order, id, node->use, node->depth);
+    if (!may_go && id != 0)
+        ses_evict_remove(t->order, id);
+}
+
+static void busy_add(struct ses_trie *t, uint32_t id) {
+    for (; id != 0; id = t->node[id].parent) {
+        struct ses_node *node = &t->node[id];
+        if (node->busy++ > 0)
+            return;
+        if (!node->away)
+            t->n_idle--;
+        settle(t, id);
+    }
+}
+
+static void busy_drop(struct ses_trie *t, uint32_t id) {
+    for (; id != 0; id = t->node[id].parent) {
+        struct ses_node *node = &t->node[id];
+        CHECK(node->busy > 0);
+        if (--node->busy > 0)
+            return;
+        if (!node->away)
+            t->n_idle++;
+        settle(t, id);
+    }
+}
+
+void ses_trie_pin(struct ses_trie *t, uint32_t id) {
+    struct ses_node *node = node_of(t, id);
+    CHECK(!node->pinned);
+    node->pinned = true;
+    busy_add(t, id);
+}
+
+void ses_trie_unpin(struct ses_trie *t, uint32_t id) {
+    struct ses_node *node = node_of(t, id);
+    CHECK(node->pinned);
+    node->pinned = false;
+    busy_drop(t, id);
+}
+
+void ses_trie_touch(struct ses_trie *t, uint32_t id) {
+    t->clock++;
+    for (; id != 0; id = t->node[id].parent) {
+        node_of(t, id)->use = t->clock;
+        ses_evict_remove(t->order, id);
+        settle(t, id);
+    }
+}
+
+void ses_trie_move(struct ses_trie *t, uint32_t id, ses_page_t page, bool away) {
+    struct ses_node *node = node_of(t, id);
+    node->page = page;
+    if (node->away == away)
+        return;
+    CHECK(away ? node->n_kids_here == 0 : !t->node[node->parent].away);
+    node->away = away;
+    if (node->busy == 0)
+        t->n_idle += away ? -1 : 1;
+    t->node[node->parent].n_kids_here += away ? -1 : 1;
+    settle(t, id);
+    settle(t, node->parent);
+}
+
+static uint32_t new_node(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
+                         const uint32_t *tokens, uint32_t n, ses_page_t page) {
+    uint32_t id = t->first_free;
+    CHECK(id != 0); /* a node for each page of the pool and the tier */
+    struct ses_node *node = &t->node[id];
+    t->first_free = node->chain;
+    *node = (struct ses_node){.space = *space,
+                              .use = t->clock,
+                              .page = page,
+                              .parent = parent,
+                              .n_tokens = n,
+                              .depth = parent == 0 ? 0 : t->node[parent].depth + 1,
+                              .live = true};
+    memcpy(ses_node_tokens(t, id), tokens, n * sizeof *tokens);
+    t->n_live++;
+    t->n_idle++;
+    t->tokens_held += n;
+    return id;
+}
+
+struct ses_added ses_trie_add(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
+                              const uint32_t *tokens, uint32_t n, ses_page_t page) {
+    CHECK(n > 0 && n <= t->page_tokens);
+    CHECK(parent == 0 || node_of(t, parent)->n_tokens == t->page_tokens);
+    CHECK(parent == 0 || !node_of(t, parent)->away);
+    bool full = n == t->page_tokens;
+    uint64_t hash = full ? page_hash(t, space, parent, tokens) : 0;
+    struct ses_neighbours beside = ses_order_find(t, parent, space, tokens, n);
+    uint32_t there = beside.equal != 0          ? beside.equal
+                     : beside.after_tokens == n ? beside.after /* it goes on longer */
+                                                : 0;
+    if (there != 0)
+        return (struct ses_added){.node = there};
+    struct ses_added added = {.added = true};
+    if (beside.before != 0 && beside.before_tokens == t->node[beside.before].n_tokens)
+        added.dropped = ses_trie_remove(t, beside.before);
+    added.node = new_node(t, space, parent, tokens, n, page);
+    ses_order_insert(t, parent, added.node);
+    if (full) {
+        uint32_t *bucket = &t->bucket[hash & t->bucket_mask];
+        t->node[added.node].hash = hash;
+        t->node[added.node].chain = *bucket;
+        *bucket = added.node;
+    }
+    t->node[parent].n_kids++;
+    t->node[parent].n_kids_here++;
+    settle(t, parent);
+    settle(t, added.node);
+    return added;
+}
+
+ses_page_t ses_trie_remove(struct ses_trie *t, uint32_t id) {
+    struct ses_node *node = node_of(t, id);
+    CHECK(node->n_kids == 0);
+    uint32_t parent = node->parent;
+    ses_order_remove(t, parent, id);
+    if (node->n_tokens == t->page_tokens) {
+        uint32_t *link = &t->bucket[node->hash & t->bucket_mask];
+        while (*link != id) {
+            CHECK(*link != 0);
+            link = &t->node[*link].chain;
+        }
+        *link = node->chain;
+    }
+    if (node->pinned)
+        ses_trie_unpin(t, id);
+    CHECK(node->busy == 0);
+    t->node[parent].n_kids--;
+    if (!node->away) {
+        t->node[parent].n_kids_here--;
+        t->n_idle--;
+    }
+    t->n_live--;
+    t->tokens_held -= node->n_tokens;
+    node->live = false;
+    settle(t, id);
+    settle(t, parent);
+    node->chain = t->first_free;
+    t->first_free = id;
+    return node->page;
+}
+
+ses_page_t ses_trie_page(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->page;
+}
+
+uint32_t ses_trie_parent(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->parent;
+}
+
+uint32_t ses_trie_child(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->kids;
+}
+
+uint32_t ses_trie_depth(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->depth;
+}
+
+const uint32_t *ses_trie_tokens(const struct ses_trie *t, uint32_t node, uint32_t *n) {
+    *n = node_of(t, node)->n_tokens;
+    return ses_node_tokens(t, node);
+}
+
+const struct ses_space *ses_trie_space(const struct ses_trie *t, uint32_t node) {
+    return &node_of(t, node)->space;
+}
+
+bool ses_trie_live(const struct ses_trie *t, uint32_t node) {
+    return node > 0 && node <= t->n_nodes_max && t->node[node].live;
+}
+
+bool ses_trie_idle(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->busy == 0;
+}
+
+bool ses_trie_away(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->away;
+}
+
+uint32_t ses_trie_least(const struct ses_trie *t) {
+    return ses_evict_least(t->order);
+}
+
+uint32_t ses_trie_n_idle(const struct ses_trie *t) {
+    return t->n_idle;
+}
+
+uint32_t ses_trie_n_nodes(const struct ses_trie *t) {
+    return t->n_live;
+}
+
+uint64_t ses_trie_tokens_held(const struct ses_trie *t) {
+    return t->tokens_held;
+}
+
+uint64_t ses_trie_compares(const struct ses_trie *t) {
+    return t->compares;
+}
+
+uint64_t ses_trie_bytes(const struct ses_trie *t) {
+    uint64_t all = (uint64_t)t->n_nodes_max + 1;
+    return all * (sizeof *t->node + t->page_tokens * sizeof *t->tokens) +
+           ((uint64_t)t->bucket_mask + 1) * sizeof *t->bucket;
+}
+
+static bool in_bucket(const struct ses_trie *t, uint32_t id) {
+    uint32_t steps = 0, at = t->bucket[t->node[id].hash & t->bucket_mask];
+    while (at != 0 && at != id && steps++ <= t->n_live)
+        at = t->node[at].chain;
+    return at == id;
+}
+
+/* What a node says of itself, against what its children and its parent are. */
+static bool node_audit(const struct ses_trie *t, uint32_t id, const uint32_t *busy_kids,
+                       const uint32_t *kids_here) {
+    const struct ses_node *node = &t->node[id], *parent = &t->node[node->parent];
+    bool full = node->n_tokens == t->page_tokens;
+    bool placed = node->parent == 0
+                      ? node->depth == 0
+                      : parent->live && parent->n_tokens == t->page_tokens &&
+                            node->depth == parent->depth + 1 && (node->away || !parent->away) &&
+                            same_space(&node->space, &parent->space);
+    bool leaf = full || node->n_kids == 0;
+    bool counted =
+        node->busy == (node->pinned ? 1 : 0) + busy_kids[id] && node->n_kids_here == kids_here[id];
+    bool listed =
+        ses_evict_has(t->order, id) == (node->busy == 0 && !node->away && node->n_kids_here == 0);
+    return placed && leaf && counted && listed && (!full || in_bucket(t, id));
+}
+
+bool ses_trie_audit(const struct ses_trie *t, struct status_note *note) {
+    size_t all = (size_t)t->n_nodes_max + 1;
+    uint32_t *busy_kids = calloc(all, sizeof *busy_kids),
+             *kids_here = calloc(all, sizeof *kids_here);
+    uint32_t bad = 0, n_live = 0, n_idle = 0, n_listed = 0, n_kids = 0;
+    uint64_t tokens = 0;
+    bool fine = busy_kids != NULL && kids_here != NULL;
+    for (uint32_t id = 1; fine && id < all; id++)
+        if (t->node[id].live) {
+            busy_kids[t->node[id].parent] += t->node[id].busy > 0;
+            kids_here[t->node[id].parent] += !t->node[id].away;
+        }
+    for (uint32_t id = 0; fine && id < all; id++) {
+        const struct ses_node *node = &t->node[id];
+        if (id != 0 && !node->live)
+            continue;
+        fine = ses_order_audit(t, id, &n_kids) && n_kids == node->n_kids &&
+               (id == 0 || node_audit(t, id, busy_kids, kids_here));
+        bad = fine ? 0 : id;
+        n_listed += n_kids;
+        if (id == 0)
+            continue;
+        n_live++;
+        n_idle += node->busy == 0 && !node->away;
+        tokens += node->n_tokens;
+    }
+    free(busy_kids);
+    free(kids_here);
+    fine = fine && n_live == t->n_live && n_listed == n_live && n_idle == t->n_idle &&
+           tokens == t->tokens_held;
+    if (!fine)
+        status_say(note, STATUS_BAD_REQUEST,
+                   "the trie does not balance at node %u: %u nodes of %u, %u idle of %u", bad,
+                   n_live, t->n_live, n_idle, t->n_idle);
+    return fine;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The prefix trie: which beginnings are remembered, in which page. A node is one page of tokens
+ * behind its parent's; full nodes may have children, a partial node is a leaf. Owned by the memory
+ * actor; nothing allocates after open.
+ *
+ *   space A  [64 tokens] -- [64 tokens] -- [64 tokens]
+ *                        \- [64 tokens] -- [17 tokens]
+ *   space B  [ 9 tokens]
+ *
+ * Lookups are exact to the token: full pages are found by hash and verified by their tokens; where
+ * the chain ends, the children stand in order of their tokens, and the neighbours of what is looked
+ * for share the longest beginning with it. Sequences of different spaces never match, not even in
+ * part. No sibling is a prefix of another. A node is busy while its own page is pinned or a child
+ * is busy; else it is idle and may be evicted, children first.
+ */
+#ifndef SESSIONS_TRIE_H
+#define SESSIONS_TRIE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sessions/memory.h"
+#include "sessions/pages.h"
+
+/* A key space: sequences are compared only within one. */
+struct ses_space {
+    uint64_t key[2]; /* XXH3-128 of struct ses_key */
+    uint64_t tenant;
+};
+
+struct ses_trie;
+
+struct ses_match {
+    uint32_t n_full;  /* whole pages, path[0 .. n_full) */
+    uint32_t partial; /* the node that goes on longest behind them; 0: none */
+    uint32_t tokens;  /* how many of its tokens match, at least 1 then */
+};
+
+struct ses_added {
+    uint32_t node;
+    bool added;         /* false: an equal or longer node was there, the page was not taken */
+    ses_page_t dropped; /* page of a shorter partial node that the new one replaced; 0: none */
+};
+
+struct ses_space ses_space_of(const struct ses_key *key, uint64_t tenant);
+
+/* Nodes are named 1 .. n_nodes. */
+enum status ses_trie_open(uint32_t n_nodes, uint32_t page_tokens, struct ses_trie **out,
+                          struct status_note *note);
+void ses_trie_close(struct ses_trie *t);
+
+/* The longest common beginning of ids[0 .. n) with anything in the space. path: room for n /
+ * page_tokens nodes. */
+struct ses_match ses_trie_find(struct ses_trie *t, const struct ses_space *space,
+                               const uint32_t *ids, uint32_t n, uint32_t *path);
+/* Remembers n tokens (1 .. page_tokens) behind parent (0: at the beginning) in page. The caller
+ * holds the page for the trie when `added`, and stops holding `dropped`. The new node is idle. */
+struct ses_added ses_trie_add(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
+                              const uint32_t *tokens, uint32_t n, ses_page_t page);
+/* Forgets a node without children; returns its page. */
+ses_page_t ses_trie_remove(struct ses_trie *t, uint32_t node);
+
+/* The node's own page has a first holder besides the trie, or lost its last one. */
+void ses_trie_pin(struct ses_trie *t, uint32_t node);
+void ses_trie_unpin(struct ses_trie *t, uint32_t node);
+/* The node and all before it were used now. */
+void ses_trie_touch(struct ses_trie *t, uint32_t node);
+/* The node's bytes moved: to page, which lies in the tier (away) or on the device. Children go away
+ * before their parent. */
+void ses_trie_move(struct ses_trie *t, uint32_t node, ses_page_t page, bool away);
+
+ses_page_t ses_trie_page(const struct ses_trie *t, uint32_t node);
+uint32_t ses_trie_parent(const struct ses_trie *t, uint32_t node);
+/* Any child; 0: none. */
+uint32_t ses_trie_child(const struct ses_trie *t, uint32_t node);
+uint32_t ses_trie_depth(const struct ses_trie *t, uint32_t node); /* pages before it */
+const uint32_t *ses_trie_tokens(const struct ses_trie *t, uint32_t node, uint32_t *n);
+const struct ses_space *ses_trie_space(const struct ses_trie *t, uint32_t node);
+bool ses_trie_live(const struct ses_trie *t, uint32_t node);
+bool ses_trie_idle(const struct ses_trie *t, uint32_t node);
+bool ses_trie_away(const struct ses_trie *t, uint32_t node);
+
+/* The idle node on the device that goes first (least recently used, no child on the device); 0:
+ * none. */
+uint32_t ses_trie_least(const struct ses_trie *t);
+uint32_t ses_trie_n_idle(const struct ses_trie *t); /* idle nodes on the device */
+uint32_t ses_trie_n_nodes(const struct ses_trie *t);
+uint64_t
+ses_trie_tokens_held(const struct ses_trie *t); /* tokens remembered, and compared on lookups */
+uint64_t
+ses_trie_bytes(const struct ses_trie *t); /* memory of the trie itself, all taken at open */
+/* Comparisons of a token sequence with a node since open, for tests of cost. */
+uint64_t ses_trie_compares(const struct ses_trie *t);
+
+/* Parents valid, order and hash complete, busy and idle counts right, siblings prefix-free. */
+bool ses_trie_audit(const struct ses_trie *t, struct status_note *note);
+
+#endif
