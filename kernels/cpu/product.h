@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Products with packed weights and the pairwise sum of ranks (numerics.md 3). Many rows: a group of
+ * blocks is widened once to fp32 and read by every row tile. Few rows: the packed weight is
+ * streamed once, several blocks side by side.
+ */
+#ifndef KERNELS_CPU_PRODUCT_H
+#define KERNELS_CPU_PRODUCT_H
+
+#include "kernels/cpu/micro.h"
+#include "kernels/rowfn.h"
+
+enum {
+    PRODUCT_GROUP = 16, /* blocks of a panel at most */
+    PRODUCT_LEVELS = 4, /* partial sums that wait in the tree: log2(KRN_V_MAX) and the result */
+    PRODUCT_ROWS_MAX = VEC_PANEL_R > VEC_ROWS ? VEC_PANEL_R : VEC_ROWS,
+    PRODUCT_ACC = PRODUCT_ROWS_MAX * PRODUCT_GROUP * 16, /* floats of one tile's sums */
+    PRODUCT_PANEL =
+        KRN_SCRATCH_BYTES / 4 - (PRODUCT_LEVELS + 1) * PRODUCT_ACC - PRODUCT_ROWS_MAX * MICRO_XS
+};
+_Static_assert(PRODUCT_PANEL >= 1 << 17, "a panel holds a block of 8,192 inputs");
+
+struct product_scratch {
+    float acc[PRODUCT_ACC];                   /* the running segment, [r][b][16] */
+    float level[PRODUCT_LEVELS][PRODUCT_ACC]; /* finished subtrees of 1, 2, 4, 8 segments */
+    float x[PRODUCT_ROWS_MAX * MICRO_XS];
+    float panel[PRODUCT_PANEL];
+};
+
+static inline size_t product_element(enum krn_dtype dtype) {
+    return dtype == KRN_F32 ? 4 : 2;
+}
+
+/* Segment s is complete in acc: adds it into the binary tree, left operand first. */
+static void product_push(struct product_scratch *t, uint32_t s, uint32_t floats) {
+    uint32_t l = 0;
+    for (; (s >> l & 1) != 0; l++)
+        for (uint32_t i = 0; i < floats; i += 16)
+            v_store(t->acc + i, v_add(v_load(t->level[l] + i), v_load(t->acc + i)));
+    memcpy(t->level[l], t->acc, floats * sizeof(float));
+}
+
+/* y = root (+ bias) (+ y) for rows [r0, r0 + nr) and blocks [b0, b0 + nb). */
+static void product_finish(const struct krn_product *p, const float *root, uint32_t r0, uint32_t nr,
+                           uint32_t b0, uint32_t nb) {
+    for (uint32_t r = 0; r < nr; r++) {
+        float *y = p->y + (r0 + r) * p->ldy;
+        for (uint32_t b = 0; b < nb; b++) {
+            uint32_t col = (b0 + b) * 16;
+            uint32_t n = p->w->n - col < 16 ? p->w->n - col : 16;
+            v16 v = v_load(root + (r * nb + b) * 16);
+            if (p->bias != NULL)
+                v = v_add(v, v_load_n(p->bias + col, n));
+            if (p->add)
+                v = v_add(v_load_n(y + col, n), v);
+            v_store_n(y + col, v, n);
+        }
+    }
+}
+
+static uint32_t product_root(uint32_t segments) {
+    uint32_t l = 0;
+    while (1u << l < segments)
+        l++;
+    return l;
+}
+
+/* Few rows: tiles straight over the packed form. */
+static void product_direct(const struct krn_product *p, uint32_t block0, uint32_t block1,
+                           struct product_scratch *t) {
+    const struct krn_packed *w = p->w;
+    uint32_t len = w->k / p->segments, root = product_root(p->segments);
+    uint32_t tiles = (p->rows + VEC_ROWS - 1) / VEC_ROWS;
+    uint32_t widest = (p->rows + tiles - 1) / tiles;
+    size_t e = product_element(w->dtype);
+    for (uint32_t b = block0; b < block1;) {
+        uint32_t nb = micro_blocks(widest, block1 - b);
+        for (uint32_t i = 0; i < tiles; i++) {
+            uint32_t r0 = (uint32_t)((uint64_t)p->rows * i / tiles);
+            uint32_t nr = (uint32_t)((uint64_t)p->rows * (i + 1) / tiles) - r0;
+            for (uint32_t s = 0; s < p->segments; s++) {
+                struct micro m = {.x = p->x + r0 * p->ldx + (size_t)s * len,
+                                  .xs = p->ldx,
+                                  .w = (const char *)w->data +
+                                       ((size_t)b * w->k + (size_t)s * len) * 16 * e,
+                                  .wk = 16,
+                                  .wb = (size_t)w->k * 16,
+                                  .k = len,
+                                  .acc = t->acc,
+                                  .as = nb * 16,
+                                  .fresh = 1};
+                micro_direct[w->dtype][nb][nr](&m);
+                product_push(t, s, nr * nb * 16);
+            }
+            product_finish(p, t->level[root], r0, nr, b, nb);
+        }
+        b += nb;
+    }
+}
+
+static void product_widen(const struct krn_packed *w, uint32_t b, uint32_t nb, float *panel) {
+    size_t n = (size_t)nb * w->k * 16;
+    const uint16_t *from = (const uint16_t *)w->data + (size_t)b * w->k * 16;
+    if (w->dtype == KRN_BF16)
+        for (size_t i = 0; i < n; i += 16)
+            v_store(panel + i, v_load_bf16(from + i));
+    else
+        for (size_t i = 0; i < n; i += 16)
+            v_store(panel + i, v_load_f16(from + i));
+}
+
+/* One row tile against nb blocks of fp32 weights. */
+static void product_tile(const struct krn_product *p, const float *panel, uint32_t r0, uint32_t nr,
+                         uint32_t b0, uint32_t nb, struct product_scratch *t) {
+    uint32_t k = p->w->k, len = k / p->segments;
+    for (uint32_t s = 0; s < p->segments; s++) {
+        for (uint32_t k0 = 0; k0 < len; k0 += MICRO_KC) {
+            uint32_t kc = len - k0 < MICRO_KC ? len - k0 : MICRO_KC;
+            size_t at = (size_t)s * len + k0;
+            for (uint32_t r = 0; r < nr; r++)
+                memcpy(t->x + r * MICRO_XS, p->x + (r0 + r) * p->ldx + at, kc * sizeof(float));
+            for (uint32_t b = 0; b < nb;) {
+                uint32_t n = nb - b < VEC_PANEL_B ? nb - b : VEC_PANEL_B;
+                struct micro m = {.x = t->x,
+                                  .w = panel + ((size_t)b * k + at) * 16,
+                                  .wb = (size_t)k * 16,
+                                  .k = kc,
+                                  .acc = t->acc + b * 16,
+                                  .as = nb * 16,
+                                  .fresh = k0 == 0};
+                micro_panel[n][nr](&m);
+                b += n;
+            }
+        }
+        product_push(t, s, nr * nb * 16);
+    }
+    product_finish(p, t->level[product_root(p->segments)], r0, nr, b0, nb);
+}
+
+static void rowfn_product(const struct krn_product *p, uint32_t block0, uint32_t block1,
+                          void *scratch) {
+    struct product_scratch *t = scratch;
+    const struct krn_packed *w = p->w;
+    CHECK(block1 <= w->n_blocks);
+    CHECK(p->segments >= 1 && p->segments <= KRN_V_MAX && w->k % p->segments == 0);
+    CHECK((p->segments & (p->segments - 1)) == 0);
+    uint32_t group = w->dtype == KRN_F32 ? PRODUCT_GROUP : PRODUCT_PANEL / 16 / w->k;
+    if (group > PRODUCT_GROUP)
+        group = PRODUCT_GROUP;
+    if (group > VEC_PANEL_B)
+        group -= group % VEC_PANEL_B;
+    if (p->rows <= VEC_ROWS || group == 0) {
+        product_direct(p, block0, block1, t);
+        return;
+    }
+    uint32_t tiles = (p->rows + VEC_PANEL_R - 1) / VEC_PANEL_R;
+    for (uint32_t b = block0; b < block1;) {
+        uint32_t nb = block1 - b < group ? block1 - b : group;
+        const float *panel = t->panel;
+        if (w->dtype == KRN_F32)
+            panel = (const float *)w->data + (size_t)b * w->k * 16;
+        else
+            product_widen(w, b, nb, t->panel);
+        for (uint32_t i = 0; i < tiles; i++) {
+            uint32_t r0 = (uint32_t)((uint64_t)p->rows * i / tiles);
+            uint32_t r1 = (uint32_t)((uint64_t)p->rows * (i + 1) / tiles);
+            product_tile(p, panel, r0, r1 - r0, b, nb, t);
+        }
+        b += nb;
+    }
+}
+
+static void rowfn_add(const float *a, const float *b, float *y, uint32_t n) {
+    uint32_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v_store(y + i, v_add(v_load(a + i), v_load(b + i)));
+    if (i < n)
+        v_store_n(y + i, v_add(v_load_n(a + i, n - i), v_load_n(b + i, n - i)), n - i);
+}
+
+#endif

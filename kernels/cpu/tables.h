@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The tables that this build has. Private to kernels/; others call krn_rowfn_pick.
+ */
+#ifndef KERNELS_CPU_TABLES_H
+#define KERNELS_CPU_TABLES_H
+
+#include "kernels/rowfn.h"
+
+extern const struct krn_rowfn krn_rowfn_scalar, krn_rowfn_avx2, krn_rowfn_avx512;
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Straight loops for every rule of numerics.md.
+ */
+#include "kernels/oracle_rows.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "actors/check.h"
+#include "kernels/approx.h"
+
+static float element(const struct krn_tensor *w, uint64_t i) {
+    if (w->dtype == KRN_F32)
+        return ((const float *)w->data)[i];
+    uint16_t h = ((const uint16_t *)w->data)[i];
+    return w->dtype == KRN_BF16 ? krn_widen_bf16(h) : krn_widen_f16(h);
+}
+
+void krn_oracle_embed(const struct krn_tensor *w, uint32_t row, float *y) {
+    for (uint64_t i = 0; i < w->dims[1]; i++)
+        y[i] = element(w, row * w->dims[1] + i);
+}
+
+/* Adds sixteen lanes by halves: 8, 4, 2, 1. */
+static float tree16(const float *lane) {
+    float t[16];
+    memcpy(t, lane, sizeof t);
+    for (int half = 8; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            t[i] = t[i] + t[i + half];
+    return t[0];
+}
+
+void krn_oracle_norm(const float *x, const struct krn_tensor *w, float *y, uint32_t n, float eps) {
+    float lane[16] = {0};
+    for (uint32_t i = 0; i < n; i++)
+        lane[i % 16] = fmaf(x[i], x[i], lane[i % 16]);
+    float mean = tree16(lane) / (float)n;
+    float r = 1.0f / sqrtf(mean + eps);
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = (x[i] * r) * element(w, i);
+}
+
+/* One output: a chain over each segment, segments added pairwise. */
+static float dot(const float *x, const struct krn_tensor *w, uint64_t row, uint32_t segments) {
+    uint32_t k = (uint32_t)w->dims[1], len = k / segments;
+    float part[KRN_V_MAX];
+    for (uint32_t s = 0; s < segments; s++) {
+        float acc = 0.0f;
+        for (uint32_t i = s * len; i < (s + 1) * len; i++)
+            acc = fmaf(x[i], element(w, row * k + i), acc);
+        part[s] = acc;
+    }
+    for (uint32_t left = segments; left > 1; left /= 2)
+        for (uint32_t s = 0; s < left / 2; s++)
+            part[s] = part[2 * s] + part[2 * s + 1];
+    return part[0];
+}
+
+void krn_oracle_product(const float *x, const struct krn_tensor *w, uint32_t segments,
+                        const struct krn_tensor *bias, bool add, float *y) {
+    CHECK(segments >= 1 && segments <= KRN_V_MAX && w->dims[1] % segments == 0);
+    for (uint64_t n = 0; n < w->dims[0]; n++) {
+        float v = dot(x, w, n, segments);
+        if (bias != NULL)
+            v = v + element(bias, n);
+        y[n] = add ? y[n] + v : v;
+    }
+}
+
+void krn_oracle_rope(float *x, const float *cs, uint32_t head_dim) {
+    uint32_t half = head_dim / 2;
+    for (uint32_t i = 0; i < half; i++) {
+        float x0 = x[i], x1 = x[half + i], c = cs[i], s = cs[half + i];
+        x[i] = fmaf(x0, c, -(x1 * s));
+        x[half + i] = fmaf(x1, c, x0 * s);
+    }
+}
+
+void krn_oracle_gate(float *g, const float *u, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        g[i] = g[i] / (1.0f + krn_expf(-g[i])) * u[i];
+}
+
+bool krn_oracle_finite(const float *x, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+/* What a segment, or several merged ones, leave. */
+struct soft {
+    bool any;
+    float max, sum, out[KRN_HEAD_MAX];
+};
+
+static float score(const struct krn_oracle_attend *a, uint32_t h, uint32_t key) {
+    uint32_t d = a->head_dim, kh = h / (a->heads / a->kv_heads);
+    const float *q = a->q + (size_t)h * d;
+    const float *k = a->keys + ((size_t)key * a->kv_heads + kh) * d;
+    float acc = 0.0f;
+    for (uint32_t i = 0; i < d; i++)
+        acc = fmaf(q[i], k[i], acc);
+    return a->scale * acc;
+}
+
+/* Keys [j0, j1), all of one tile of 64 and visible. */
+static void tile(const struct krn_oracle_attend *a, uint32_t h, uint32_t j0, uint32_t j1,
+                 struct soft *t) {
+    uint32_t d = a->head_dim, kh = h / (a->heads / a->kv_heads);
+    float s[KRN_TILE], lane[16] = {0}, max = t->max;
+    for (uint32_t j = j0; j < j1; j++) {
+        s[j - j0] = score(a, h, j);
+        max = s[j - j0] > max ? s[j - j0] : max;
+    }
+    float alpha = krn_expf(t->max - max);
+    for (uint32_t i = 0; i < d; i++)
+        t->out[i] = t->out[i] * alpha;
+    for (uint32_t j = j0; j < j1; j++) {
+        float p = krn_expf(s[j - j0] - max);
+        const float *v = a->values + ((size_t)j * a->kv_heads + kh) * d;
+        lane[j % 16] = lane[j % 16] + p;
+        for (uint32_t i = 0; i < d; i++)
+            t->out[i] = fmaf(p, v[i], t->out[i]);
+    }
+    t->sum = fmaf(t->sum, alpha, tree16(lane));
+    t->max = max;
+    t->any = true;
+}
+
+static void merge(struct soft *all, const struct soft *t, uint32_t d) {
+    if (!all->any) {
+        *all = *t;
+        return;
+    }
+    float max = t->max > all->max ? t->max : all->max;
+    float a = krn_expf(all->max - max), b = krn_expf(t->max - max);
+    for (uint32_t i = 0; i < d; i++)
+        all->out[i] = fmaf(t->out[i], b, all->out[i] * a);
+    all->sum = fmaf(t->sum, b, all->sum * a);
+    all->max = max;
+}
+
+void krn_oracle_attend(const struct krn_oracle_attend *a) {
+    uint32_t end = a->pos + 1;
+    uint32_t begin = a->window != 0 && end > a->window ? end - a->window : 0;
+    for (uint32_t h = 0; h < a->heads; h++) {
+        struct soft all = {0};
+        for (uint32_t seg = begin / a->segment; seg * a->segment < end; seg++) {
+            struct soft t = {.max = -INFINITY};
+            uint32_t s0 = seg * a->segment, s1 = s0 + a->segment;
+            for (uint32_t base = s0; base < s1 && base < end; base += KRN_TILE) {
+                uint32_t j0 = base > begin ? base : begin;
+                uint32_t j1 = base + KRN_TILE < end ? base + KRN_TILE : end;
+                if (j0 < j1)
+                    tile(a, h, j0, j1, &t);
+            }
+            if (t.any)
+                merge(&all, &t, a->head_dim);
+        }
+        for (uint32_t i = 0; i < a->head_dim; i++)
+            a->out[(size_t)h * a->head_dim + i] = all.out[i] / all.sum;
+    }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The oracle's row functions: one row, plain loops, unpacked tensors, contiguous keys and values.
+ * Written from numerics.md alone, so that a mistake in the tables and one here would have to be the
+ * same mistake. Private to kernels/ and its tests.
+ */
+#ifndef KERNELS_ORACLE_ROWS_H
+#define KERNELS_ORACLE_ROWS_H
+
+#include "kernels/rowfn.h"
+
+/* y[i] = w[row][i]. */
+void krn_oracle_embed(const struct krn_tensor *w, uint32_t row, float *y);
+/* w: n floats of any dtype. */
+void krn_oracle_norm(const float *x, const struct krn_tensor *w, float *y, uint32_t n, float eps);
+/* y[n] (+)= tree(x . w[n]) + bias[n]; bias may be NULL. */
+void krn_oracle_product(const float *x, const struct krn_tensor *w, uint32_t segments,
+                        const struct krn_tensor *bias, bool add, float *y);
+void krn_oracle_rope(float *x, const float *cs, uint32_t head_dim);
+void krn_oracle_gate(float *g, const float *u, uint32_t n);
+bool krn_oracle_finite(const float *x, uint32_t n);
+
+/* One row at position pos: keys and values are [position][kv_heads * head_dim]. */
+struct krn_oracle_attend {
+    const float *q, *keys, *values;
+    uint32_t pos, heads, kv_heads, head_dim, window, segment;
+    float scale;
+    float *out;
+};
+void krn_oracle_attend(const struct krn_oracle_attend *a);
+
+#endif
