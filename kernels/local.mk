@@ -1,4 +1,4 @@
 noinst_LIBRARIES += libkernels.a
-libkernels_a_SOURCES = kernels/model.h
+libkernels_a_SOURCES =
 include $(srcdir)/kernels/weights/local.mk
 include $(srcdir)/kernels/cpu/local.mk
