@@ -28,7 +28,7 @@ static float narrow(double value) {
 
 static enum status outside(const char *file, const char *key, double value, const char *why,
                            struct status_note *note) {
-    return status_say(note, STATUS_BAD_MODEL, "%s: %s is %.9g, %s", file, key, value, why);
+    return status_say(note, STATUS_BAD_MODEL, "%s: %s is %g, %s", file, key, value, why);
 }
 
 static enum status range(const char *file, const char *key, uint32_t value, uint32_t max,
@@ -85,6 +85,11 @@ static enum status tokens_check(const char *file, const struct krn_config *c,
     for (uint32_t i = 0; i < c->n_eos; i++)
         if (c->eos[i] >= c->vocab)
             return outside(file, "eos_token_id", c->eos[i], "outside the vocabulary", note);
+    return STATUS_OK;
+}
+
+static enum status sampling_check(const char *file, const struct krn_config *c,
+                                  struct status_note *note) {
     if (!c->has_sampling)
         return STATUS_OK;
     if (!isfinite(c->temperature) || c->temperature < 0)
@@ -107,7 +112,8 @@ enum status krn_config_check(const char *file, const struct krn_config *c,
         return outside(file, "rms_norm_eps", (double)c->norm_eps, "not a finite number above 0",
                        note);
     TRY(rope_check(file, &c->rope, note));
-    return tokens_check(file, c, note);
+    TRY(tokens_check(file, c, note));
+    return sampling_check(file, c, note);
 }
 
 /* The architecture's name decides the family; what no family of this build claims is refused by
@@ -154,6 +160,14 @@ static void refuse_unsupported(struct krn_fields *f) {
     if (krn_field_number_or(f, "partial_rotary_factor", 1.0) != 1.0)
         krn_field_fault(f, STATUS_BAD_MODEL, "partial_rotary_factor",
                         "is not 1; this build rotates whole heads");
+    const json_t *types = krn_field(f, "layer_types");
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        if (type == NULL || strcmp(type, "full_attention") != 0)
+            krn_field_fault(f, STATUS_BAD_MODEL, "layer_types",
+                            "names %s; this build knows full_attention",
+                            krn_quote(quoted, type == NULL ? "no type" : type));
+    }
 }
 
 static void read_rope_kind(struct krn_fields *f, struct krn_rope *r) {
@@ -204,6 +218,14 @@ static void read_rope(struct krn_fields *f, struct krn_rope *r) {
     struct krn_fields in = *f;
     in.object = object;
     in.where = parameters != NULL ? "rope_parameters." : "rope_scaling.";
+    const char *inner;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, inner, value) {
+        char quoted[KRN_QUOTE_BYTES];
+        if (json_is_object(value))
+            krn_field_fault(&in, STATUS_BAD_MODEL, krn_quote(quoted, inner),
+                            "is an object; this build knows one set of angles for all layers");
+    }
     r->theta = krn_field_number_or(&in, "rope_theta", r->theta);
     if (krn_field_number_or(&in, "partial_rotary_factor", 1.0) != 1.0)
         krn_field_fault(&in, STATUS_BAD_MODEL, "partial_rotary_factor",
@@ -305,6 +327,7 @@ enum status krn_config_parse(const char *file, const void *json, size_t n,
         read_generation(&f, &c);
         json_decref(root);
         TRY(f.status);
+        TRY(sampling_check(generation_file, &c, note));
     }
     TRY(krn_config_check(file, &c, note));
     *out = c;

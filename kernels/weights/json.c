@@ -82,17 +82,61 @@ static enum status json_bounds(const char *file, const char *bytes, size_t n,
     return STATUS_OK;
 }
 
+/* Where a fault at byte `end` lies, as " in outer.inner": the keys that are open there. The text before `end` was
+ * accepted by the parser. */
+static void json_place(const char *bytes, size_t end, char out[2 * KRN_QUOTE_BYTES]) {
+    struct {
+        size_t at, n;
+    } keys[KRN_JSON_DEPTH_MAX + 1] = {0};
+    unsigned depth = 0;
+    for (size_t i = 0; i < end; i++) {
+        if (bytes[i] == '{' || bytes[i] == '[') {
+            depth += depth < KRN_JSON_DEPTH_MAX;
+            keys[depth].n = 0;
+        } else if (bytes[i] == '}' || bytes[i] == ']') {
+            depth -= depth > 0;
+        } else if (bytes[i] == '"') {
+            size_t begin = ++i;
+            while (i < end && bytes[i] != '"')
+                i += bytes[i] == '\\' ? 2 : 1;
+            size_t colon = i + 1;
+            while (colon < end && strchr(" \t\r\n", bytes[colon]) != NULL)
+                colon++;
+            if (colon < end && bytes[colon] == ':') {
+                keys[depth].at = begin;
+                keys[depth].n = i - begin;
+            }
+        }
+    }
+    out[0] = '\0';
+    const char *glue = " in ";
+    for (unsigned d = 1, named = 0; d <= depth && named < 2; d++) {
+        char key[64], quoted[KRN_QUOTE_BYTES];
+        if (keys[d].n == 0)
+            continue;
+        snprintf(key, sizeof key, "%.*s", (int)(keys[d].n < 63 ? keys[d].n : 63),
+                 bytes + keys[d].at);
+        size_t used = strlen(out);
+        snprintf(out + used, 2 * KRN_QUOTE_BYTES - used, "%s%s", glue, krn_quote(quoted, key));
+        glue = ".";
+        named++;
+    }
+}
+
 enum status krn_json_object(const char *file, const void *bytes, size_t n, json_t **out,
                             struct status_note *note) {
     TRY(json_bounds(file, bytes, n, note));
     json_error_t error;
     json_t *root = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL) {
-        char text[KRN_QUOTE_BYTES];
+        char text[KRN_QUOTE_BYTES], place[2 * KRN_QUOTE_BYTES];
         if (json_error_code(&error) == json_error_out_of_memory)
             return status_say(note, STATUS_NO_MEMORY, "%s: no memory for its JSON", file);
-        return status_say(note, STATUS_BAD_FILE, "%s: not valid JSON: %s (line %d, column %d)",
-                          file, krn_quote(text, error.text), error.line, error.column);
+        json_place(bytes,
+                   error.position > 0 && (size_t)error.position < n ? (size_t)error.position : n,
+                   place);
+        return status_say(note, STATUS_BAD_FILE, "%s: not valid JSON%s: %s (line %d, column %d)",
+                          file, place, krn_quote(text, error.text), error.line, error.column);
     }
     if (!json_is_object(root)) {
         json_decref(root);

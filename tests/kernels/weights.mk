@@ -1,0 +1,18 @@
+# model files and families
+check_PROGRAMS += tests/kernels/test_family tests/kernels/test_weights \
+	tests/kernels/test_weights_hostile tests/kernels/test_config_json
+tests_kernels_test_family_SOURCES = tests/kernels/test_family.c tests/kernels/model_dir.h \
+	tests/kernels/scratch_dir.h
+tests_kernels_test_family_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_family_LDADD = $(RH_TEST_LDADD)
+tests_kernels_test_weights_SOURCES = tests/kernels/test_weights.c tests/kernels/model_dir.h \
+	tests/kernels/scratch_dir.h
+tests_kernels_test_weights_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_weights_LDADD = $(RH_TEST_LDADD)
+tests_kernels_test_weights_hostile_SOURCES = tests/kernels/test_weights_hostile.c \
+	tests/kernels/model_dir.h tests/kernels/scratch_dir.h
+tests_kernels_test_weights_hostile_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_weights_hostile_LDADD = $(RH_TEST_LDADD)
+tests_kernels_test_config_json_SOURCES = tests/kernels/test_config_json.c
+tests_kernels_test_config_json_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_config_json_LDADD = $(RH_TEST_LDADD)
