@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The memory actor: receives, calls the books, answers. Whoever asks gets the answer; freed pages
- * are told to the conductor before the answer that made them known as free.
+ * are told to the planner before it.
  */
 #include "sessions/memory.h"
 
@@ -56,8 +56,8 @@ bool ses_memory_audit(const struct ses_memory *m, struct status_note *note) {
 static void tell_freed(struct act_ctx *ctx, struct ses_memory *m) {
     struct fab_page_freed freed;
     while ((freed.n = ses_book_freed(m->book, freed.page, 8)) > 0)
-        if (m->config.conductor != 0)
-            act_send(ctx, m->config.conductor, fab_KIND_page_freed, &freed, sizeof freed);
+        if (m->planner != 0)
+            act_send(ctx, m->planner, fab_KIND_page_freed, &freed, sizeof freed);
 }
 
 static void memory_on_admit(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,

@@ -26,7 +26,6 @@ struct ses_memory_config {
     /* [slots_max][pages_per_slot_max]: the planner's page tables; memory writes row `slot` only
      * between admit and admitted. NULL: extend and admitted are tested without them */
     uint32_t *tables;
-    act_id_t conductor; /* told of freed pages (fab page_freed); 0: nobody */
 };
 
 struct ses_memory;
@@ -35,7 +34,10 @@ extern const struct act_kind ses_memory_kind;
 enum status ses_memory_open(const struct ses_memory_config *config, struct ses_memory **out,
                             struct status_note *note);
 void ses_memory_close(struct ses_memory *m);
-/* The planner's handle, told once both are spawned; before any message. */
+/* The planner's handle, told once both are spawned; before any message. Freed pages are told to it
+ * (fab page_freed) before the answer that may give them out again, and it passes them on to the
+ * conductor: so no plan that uses a page again overtakes the news that it was freed. 0: nobody is
+ * told. */
 void ses_memory_wire(struct ses_memory *m, act_id_t planner);
 
 /* Invariant I1, checked from outside in tests: false and a sentence when the books do not

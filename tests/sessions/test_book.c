@@ -206,13 +206,13 @@ static void run_random(uint64_t seed, uint32_t n_pages, uint32_t page_tokens, ui
 }
 
 START_TEST(test_random_without_pressure) {
-    for (uint64_t seed = 1; seed <= 12; seed++)
+    for (uint64_t seed = 1; seed <= 60; seed++)
         run_random(seed * 77, 128, 4, 6, 90);
 }
 END_TEST
 
 START_TEST(test_random_under_pressure) {
-    for (uint64_t seed = 1; seed <= 60; seed++)
+    for (uint64_t seed = 1; seed <= 600; seed++)
         run_random(seed, 3 + (uint32_t)seed % 14, 1u << seed % 5, 2 + (uint32_t)seed % 5, 120);
 }
 END_TEST
