@@ -5,6 +5,7 @@
 #include "kernels/rowfn.h"
 
 #include <fenv.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,10 @@ void krn_pack(const struct krn_tensor *w, uint32_t row0, uint32_t n, uint32_t co
         else
             pack_block_2((const void *)from, ld, rows, k, (void *)to);
     }
+}
+
+float krn_attend_scale(uint32_t head_dim) {
+    return 1.0f / sqrtf((float)head_dim);
 }
 
 void krn_fpenv_check(void) {

@@ -190,6 +190,9 @@ uint64_t krn_draw_scratch(uint32_t vocab);
  * numerics.md 4. */
 void krn_rope_table(const struct krn_rope *rope, uint32_t head_dim, uint32_t context, float *out);
 
+/* 1 / sqrt(head_dim), numerics.md 6. */
+float krn_attend_scale(uint32_t head_dim);
+
 /* FTZ and DAZ off, round to nearest; asserted on every thread that runs row functions. */
 void krn_fpenv_check(void);
 

@@ -20,8 +20,8 @@
 #define VEC_PANEL_TILES(M) M(1, 1) M(2, 1) M(3, 1) M(4, 1) M(5, 1) M(6, 1)
 #define VEC_DIRECT_TILES(M, D)                                                                     \
     M(D, 1, 1)                                                                                     \
-    M(D, 2, 1) M(D, 3, 1) M(D, 4, 1) M(D, 5, 1) M(D, 6, 1) M(D, 1, 2) M(D, 2, 2) M(D, 3, 2)        \
-        M(D, 1, 4)
+    M(D, 2, 1)                                                                                     \
+    M(D, 3, 1) M(D, 4, 1) M(D, 5, 1) M(D, 6, 1) M(D, 1, 2) M(D, 2, 2) M(D, 3, 2) M(D, 1, 4)
 
 #define VEC_FN static inline __attribute__((always_inline, unused))
 

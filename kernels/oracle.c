@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The oracle executes an op list for one token at a time. Keys and values of a layer lie side by side in [position].
+ */
+#include "kernels/oracle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "actors/check.h"
+#include "kernels/oracle_rows.h"
+
+struct krn_oracle {
+    const struct krn_net *net;
+    const struct krn_config *config;
+    uint32_t context, pos, segments, segment, layers;
+    float *rope;          /* [context][head_dim] */
+    float *keys, *values; /* [layer][context][kv_heads * head_dim] */
+    float *buf[KRN_BUFS];
+    float *hidden; /* [layers + 1][hidden] */
+    float *memory; /* all of the above */
+};
+
+static uint64_t buf_floats(const struct krn_config *c, enum krn_buf b) {
+    switch (b) {
+    case KRN_BUF_X:
+    case KRN_BUF_H:
+        return c->hidden;
+    case KRN_BUF_Q:
+    case KRN_BUF_A:
+        return (uint64_t)c->heads * c->head_dim;
+    case KRN_BUF_K:
+    case KRN_BUF_V:
+        return (uint64_t)c->kv_heads * c->head_dim;
+    case KRN_BUF_G:
+    case KRN_BUF_U:
+        return c->ffn;
+    case KRN_BUF_L:
+        return c->vocab;
+    default:
+        return 0;
+    }
+}
+
+enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile *profile,
+                            uint32_t context, struct krn_oracle **out, struct status_note *note) {
+    const struct krn_config *c = &net->model->config;
+    if (context == 0 || context > KRN_CONTEXT_MAX || c->head_dim > KRN_HEAD_MAX)
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "the oracle cannot hold %u tokens of heads of %u", context, c->head_dim);
+    uint64_t kv = (uint64_t)c->layers * context * c->kv_heads * c->head_dim;
+    uint64_t n = 2 * kv + (uint64_t)context * c->head_dim + (c->layers + 1ull) * c->hidden;
+    for (int b = 0; b < KRN_BUFS; b++)
+        n += buf_floats(c, (enum krn_buf)b);
+    struct krn_oracle *o = calloc(1, sizeof *o);
+    float *m = calloc(n, sizeof *m);
+    if (o == NULL || m == NULL) {
+        free(o);
+        free(m);
+        return status_say(note, STATUS_NO_MEMORY, "the oracle needs %llu bytes",
+                          (unsigned long long)n * sizeof *m);
+    }
+    *o = (struct krn_oracle){.net = net,
+                             .config = c,
+                             .context = context,
+                             .layers = c->layers,
+                             .segments = profile->virtual_ranks,
+                             .segment = profile->attn_segment,
+                             .memory = m};
+    o->keys = m;
+    o->values = m + kv;
+    o->rope = m + 2 * kv;
+    o->hidden = o->rope + (uint64_t)context * c->head_dim;
+    m = o->hidden + (c->layers + 1ull) * c->hidden;
+    for (int b = 0; b < KRN_BUFS; b++) {
+        o->buf[b] = m;
+        m += buf_floats(c, (enum krn_buf)b);
+    }
+    krn_rope_table(&c->rope, c->head_dim, context, o->rope);
+    *out = o;
+    return STATUS_OK;
+}
+
+void krn_oracle_close(struct krn_oracle *o) {
+    if (o == NULL)
+        return;
+    free(o->memory);
+    free(o);
+}
+
+void krn_oracle_reset(struct krn_oracle *o) {
+    o->pos = 0;
+}
+
+const float *krn_oracle_hidden(const struct krn_oracle *o, uint32_t layer) {
+    CHECK(layer <= o->layers);
+    return o->hidden + (size_t)layer * o->config->hidden;
+}
+
+static void rope_kv(struct krn_oracle *o, uint32_t layer) {
+    const struct krn_config *c = o->config;
+    const float *cs = o->rope + (size_t)o->pos * c->head_dim;
+    size_t width = (size_t)c->kv_heads * c->head_dim;
+    size_t at = ((size_t)layer * o->context + o->pos) * width;
+    for (uint32_t h = 0; h < c->heads; h++)
+        krn_oracle_rope(o->buf[KRN_BUF_Q] + (size_t)h * c->head_dim, cs, c->head_dim);
+    for (uint32_t h = 0; h < c->kv_heads; h++)
+        krn_oracle_rope(o->buf[KRN_BUF_K] + (size_t)h * c->head_dim, cs, c->head_dim);
+    memcpy(o->keys + at, o->buf[KRN_BUF_K], width * sizeof(float));
+    memcpy(o->values + at, o->buf[KRN_BUF_V], width * sizeof(float));
+}
+
+static void attend(struct krn_oracle *o, uint32_t layer) {
+    const struct krn_config *c = o->config;
+    size_t at = (size_t)layer * o->context * c->kv_heads * c->head_dim;
+    struct krn_oracle_attend a = {.q = o->buf[KRN_BUF_Q],
+                                  .keys = o->keys + at,
+                                  .values = o->values + at,
+                                  .pos = o->pos,
+                                  .heads = c->heads,
+                                  .kv_heads = c->kv_heads,
+                                  .head_dim = c->head_dim,
+                                  .segment = o->segment,
+                                  .scale = krn_attend_scale(c->head_dim),
+                                  .out = o->buf[KRN_BUF_A]};
+    krn_oracle_attend(&a);
+}
+
+/* Returns false when the final hidden state is not finite. */
+static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t token, bool logits) {
+    const struct krn_config *c = o->config;
+    float *dst = o->buf[op->dst], *src = o->buf[op->src];
+    switch (op->kind) {
+    case KRN_OP_EMBED:
+        krn_oracle_embed(op->w, token, dst);
+        break;
+    case KRN_OP_NORM:
+        krn_oracle_norm(src, op->w, dst, c->hidden, op->eps);
+        break;
+    case KRN_OP_PRODUCT:
+        if (op->dst != KRN_BUF_L || logits)
+            krn_oracle_product(src, op->w, op->split == KRN_SPLIT_ROWS ? o->segments : 1, op->bias,
+                               op->add, dst);
+        break;
+    case KRN_OP_ROPE_KV:
+        rope_kv(o, op->layer);
+        break;
+    case KRN_OP_ATTEND:
+        attend(o, op->layer);
+        break;
+    case KRN_OP_GATE:
+        krn_oracle_gate(dst, o->buf[KRN_BUF_U], c->ffn);
+        break;
+    case KRN_OP_FINAL:
+        krn_oracle_norm(src, op->w, dst, c->hidden, op->eps);
+        return krn_oracle_finite(src, c->hidden);
+    default:
+        CHECK(op->kind < KRN_OP_KINDS);
+    }
+    return true;
+}
+
+bool krn_oracle_feed(struct krn_oracle *o, uint32_t token, float *logits) {
+    const struct krn_config *c = o->config;
+    CHECK(o->pos < o->context);
+    CHECK(token < c->vocab);
+    bool finite = true;
+    uint32_t layer = 0;
+    for (uint32_t i = 0; i < o->net->n_ops; i++) {
+        const struct krn_op *op = o->net->ops + i;
+        /* a boundary lies before the first op of the next layer and before the final norm */
+        if (op->kind == KRN_OP_FINAL || (op->kind == KRN_OP_NORM && op->layer > layer)) {
+            layer = op->kind == KRN_OP_FINAL ? c->layers : op->layer;
+            memcpy(o->hidden + (size_t)layer * c->hidden, o->buf[KRN_BUF_X],
+                   c->hidden * sizeof(float));
+        }
+        finite = execute(o, op, token, logits != NULL) && finite;
+        if (op->kind == KRN_OP_EMBED)
+            memcpy(o->hidden, o->buf[KRN_BUF_X], c->hidden * sizeof(float));
+    }
+    if (logits != NULL) {
+        memcpy(logits, o->buf[KRN_BUF_L], c->vocab * sizeof(float));
+        finite = krn_oracle_finite(logits, c->vocab) && finite;
+    }
+    o->pos++;
+    return finite;
+}

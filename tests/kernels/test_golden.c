@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Golden digests: one value a row function, the same in tests/golden/rowfn.txt, in the program and from every table. With
+ * the argument "print" the program writes the file's lines for the best table.
+ */
+#include "tests/harness.h"
+
+#include <inttypes.h>
+
+#include "kernels/selftest.h"
+#include "tests/kernels/kit.h"
+
+START_TEST(tables_give_the_golden_digests) {
+    const struct krn_rowfn *table[4];
+    unsigned n_tables = kit_tables(table), n;
+    const struct krn_golden *golden = krn_golden_all(&n);
+    void *memory = kit_alloc(krn_golden_bytes());
+    for (unsigned t = 0; t < n_tables; t++) {
+        for (unsigned i = 0; i < n; i++)
+            ck_assert_msg(krn_golden_run(table[t], i, memory) == golden[i].digest,
+                          "%s of table %s differs", golden[i].name, table[t]->isa);
+        struct status_note note;
+        ck_assert_int_eq(krn_selftest(table[t], &note), STATUS_OK);
+    }
+    free(memory);
+}
+END_TEST
+
+START_TEST(file_holds_the_same_values) {
+    char path[512], name[32];
+    snprintf(path, sizeof path, "%s/tests/golden/rowfn.txt", test_srcdir());
+    FILE *f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "cannot open %s", path);
+    unsigned n, i = 0;
+    const struct krn_golden *golden = krn_golden_all(&n);
+    uint64_t digest;
+    while (fscanf(f, "%31s %" SCNx64, name, &digest) == 2) {
+        ck_assert_uint_lt(i, n);
+        ck_assert_str_eq(name, golden[i].name);
+        ck_assert_uint_eq(digest, golden[i].digest);
+        i++;
+    }
+    fclose(f);
+    ck_assert_uint_eq(i, n);
+}
+END_TEST
+
+static void broken_gate(float *g, const float *u, uint32_t n) {
+    krn_rowfn_pick("scalar")->gate(g, u, n);
+    g[n - 1] = krn_float(krn_bits(g[n - 1]) ^ 1u);
+}
+
+START_TEST(selftest_names_what_differs) {
+    struct krn_rowfn fn = *krn_rowfn_pick("scalar");
+    struct status_note note;
+    fn.gate = broken_gate;
+    ck_assert_int_eq(krn_selftest(&fn, &note), STATUS_UNSUPPORTED);
+    ck_assert_msg(strstr(note.text, "row function gate") != NULL, "%s", note.text);
+}
+END_TEST
+
+static int print(void) {
+    unsigned n;
+    const struct krn_golden *golden = krn_golden_all(&n);
+    void *memory = kit_alloc(krn_golden_bytes());
+    for (unsigned i = 0; i < n; i++)
+        printf("%s %016" PRIx64 "\n", golden[i].name,
+               krn_golden_run(krn_rowfn_pick(NULL), i, memory));
+    free(memory);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "print") == 0)
+        return print();
+    Suite *suite = suite_create("golden");
+    TCase *tc = tcase_create("golden");
+    tcase_add_test(tc, tables_give_the_golden_digests);
+    tcase_add_test(tc, file_holds_the_same_values);
+    tcase_add_test(tc, selftest_names_what_differs);
+    suite_add_tcase(suite, tc);
+    return test_run(suite);
+}
