@@ -4,11 +4,7 @@
 #include "tests/sessions/lanes_model.h"
 
 uint32_t model_choose(struct model *m, uint32_t n) {
-    m->random += 0x9e3779b97f4a7c15u;
-    uint64_t x = m->random;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return (uint32_t)((x ^ x >> 31) % n);
+    return (uint32_t)(expect_random(&m->random) % n);
 }
 
 void model_open(struct model *m, uint64_t seed, uint32_t n_pages, uint32_t page_tokens,

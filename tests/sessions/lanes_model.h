@@ -10,7 +10,7 @@
 
 #include "sessions/book.h"
 #include "sessions/trie.h"
-#include "tests/harness.h"
+#include "tests/sessions/expect.h"
 
 enum {
     MODEL_IDS = 128,
@@ -19,19 +19,6 @@ enum {
     MODEL_PAGE_TOKENS = 16,
     MODEL_HISTORY = 512
 };
-/* Check writes a record for each of its own assertions; these cost nothing while they hold. */
-#define EXPECT(cond)                                                                               \
-    do {                                                                                           \
-        if (!(cond))                                                                               \
-            ck_abort_msg("%s does not hold", #cond);                                               \
-    } while (0)
-#define EXPECT_EQ(a, b)                                                                            \
-    do {                                                                                           \
-        unsigned long long a_ = (a), b_ = (b);                                                     \
-        if (a_ != b_)                                                                              \
-            ck_abort_msg("%s is %llu, %s is %llu", #a, a_, #b, b_);                                \
-    } while (0)
-
 struct model_cell {
     uint32_t token, position;
 };
@@ -52,7 +39,7 @@ struct model_lane {
 };
 
 struct model {
-    uint64_t random;
+    unsigned long long random;
     uint32_t page_tokens, n_pages, pages_per_slot_max, tenants, alphabet;
     struct model_cell cell[MODEL_PAGES + 1][MODEL_PAGE_TOKENS];
     struct model_lane lane[MODEL_SLOTS];

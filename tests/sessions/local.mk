@@ -1,9 +1,30 @@
-check_PROGRAMS += tests/sessions/test_book tests/sessions/test_memory
-tests_sessions_test_book_SOURCES = tests/sessions/test_book.c \
+check_PROGRAMS += tests/sessions/test_pages \
+	tests/sessions/test_evict \
+	tests/sessions/test_reserve \
+	tests/sessions/test_reason \
+	tests/sessions/test_trie \
+	tests/sessions/test_book \
+	tests/sessions/test_memory
+tests_sessions_test_pages_SOURCES = tests/sessions/test_pages.c tests/sessions/expect.h
+tests_sessions_test_pages_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_pages_LDADD = $(RH_TEST_LDADD)
+tests_sessions_test_evict_SOURCES = tests/sessions/test_evict.c tests/sessions/expect.h
+tests_sessions_test_evict_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_evict_LDADD = $(RH_TEST_LDADD)
+tests_sessions_test_reserve_SOURCES = tests/sessions/test_reserve.c tests/sessions/expect.h
+tests_sessions_test_reserve_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_reserve_LDADD = $(RH_TEST_LDADD)
+tests_sessions_test_reason_SOURCES = tests/sessions/test_reason.c tests/sessions/expect.h
+tests_sessions_test_reason_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_reason_LDADD = $(RH_TEST_LDADD)
+tests_sessions_test_trie_SOURCES = tests/sessions/test_trie.c tests/sessions/expect.h
+tests_sessions_test_trie_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_trie_LDADD = $(RH_TEST_LDADD)
+tests_sessions_test_book_SOURCES = tests/sessions/test_book.c tests/sessions/expect.h \
 	tests/sessions/lanes_model.h tests/sessions/lanes_model.c
 tests_sessions_test_book_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_book_LDADD = $(RH_TEST_LDADD)
-tests_sessions_test_memory_SOURCES = tests/sessions/test_memory.c \
+tests_sessions_test_memory_SOURCES = tests/sessions/test_memory.c tests/sessions/expect.h \
 	tests/sessions/lanes_model.h tests/sessions/lanes_model.c
 tests_sessions_test_memory_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_memory_LDADD = $(RH_TEST_LDADD)

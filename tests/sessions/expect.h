@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Expectations for long loops: Check writes a record for each of its own assertions, these cost
+ * nothing while they hold.
+ */
+#ifndef TESTS_SESSIONS_EXPECT_H
+#define TESTS_SESSIONS_EXPECT_H
+
+#include "tests/harness.h"
+
+#define EXPECT(cond)                                                                               \
+    do {                                                                                           \
+        if (!(cond))                                                                               \
+            ck_abort_msg("%s does not hold", #cond);                                               \
+    } while (0)
+#define EXPECT_EQ(a, b)                                                                            \
+    do {                                                                                           \
+        unsigned long long a_ = (a), b_ = (b);                                                     \
+        if (a_ != b_)                                                                              \
+            ck_abort_msg("%s is %llu, %s is %llu", #a, a_, #b, b_);                                \
+    } while (0)
+/* A call that fills a status_note when it fails. */
+#define EXPECT_FINE(call, note)                                                                    \
+    do {                                                                                           \
+        if (!(call))                                                                               \
+            ck_abort_msg("%s: %s", #call, (note).text);                                            \
+    } while (0)
+
+static inline unsigned long long expect_random(unsigned long long *state) {
+    unsigned long long x = *state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+#endif
