@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "actors/private.h"
+#include "actors/message.h"
 #include "actors/trace.h"
 
 /* ---- send ---- */
@@ -51,10 +51,10 @@ void act_send_own(struct act_ctx *ctx, struct act_actor *actor, uint16_t kind, c
     act_enqueue(ctx, actor, msg);
 }
 
-void act_send_timer(struct act_ctx *ctx, const struct clock_timer *timer, uint64_t name) {
+void act_send_timer(struct act_ctx *ctx, const struct act_clock_timer *timer, uint64_t name) {
     struct {
         struct act_timer_msg msg;
-        uint64_t name; /* for clock_settle; beyond what the receiver knows */
+        uint64_t name; /* for act_clock_settle; beyond what the receiver knows */
     } body = {{.cookie = timer->cookie, .deadline_ns = timer->deadline_ns}, name};
     act_send_own(ctx, &ctx->rt->actors[(uint32_t)timer->owner], ACT_KIND_timer, &body, sizeof body);
 }
@@ -112,7 +112,16 @@ void act_post(struct act_rt *rt, act_id_t to, uint16_t kind, const void *body, s
     uint64_t tag = atomic_load_explicit(&rt->tags[slot], memory_order_acquire);
     if ((tag ^ to) >> 32 != 0)
         return; /* ended, and nobody to tell */
-    act_push(rt, (uint32_t)tag, to, act_foreign_take(rt, kind, body, bytes));
+    if (rt->sim == NULL) {
+        act_push(rt, (uint32_t)tag, to, act_foreign_take(rt, kind, body, bytes));
+        return;
+    }
+    /* One thread only: the one worker's envelopes serve, from nobody. */
+    struct act_ctx *ctx = rt->workers[0];
+    act_id_t self = ctx->self;
+    ctx->self = 0;
+    act_send_own(ctx, &rt->actors[slot], kind, body, bytes);
+    ctx->self = self;
 }
 
 /* ---- receive ---- */
@@ -129,7 +138,7 @@ static bool act_runtime_message(struct act_ctx *ctx, struct act_actor *actor,
     if (msg->kind == ACT_KIND_timer) {
         uint64_t name;
         memcpy(&name, msg->body + sizeof(struct act_timer_msg), sizeof name);
-        return clock_settle(&ctx->clock, &actor->timers, name);
+        return act_clock_settle(&ctx->clock, &actor->timers, name);
     }
     if (ctx->draining && !actor->told) {
         actor->told = true;
@@ -228,7 +237,7 @@ static struct act_ctx *act_own_worker(struct act_rt *rt) {
         /* release: pairs with the acquire in watch.c and drain.c */
         atomic_store_explicit(&rt->n_workers, n + 1, memory_order_release);
         atomic_fetch_add_explicit(&rt->awake, 1, memory_order_relaxed);
-        found->threaded = port_thread_start(&found->thread, act_worker_thread, found);
+        found->threaded = act_port_thread_start(&found->thread, act_worker_thread, found);
         CHECK(found->threaded);
     }
     if (found != NULL)
@@ -281,7 +290,7 @@ void act_actor_end(struct act_ctx *ctx, struct act_actor *actor) {
                           memory_order_release);
     if (ctx->sim != NULL)
         act_sim_ended(ctx, actor);
-    clock_cancel_all(&ctx->clock, &actor->timers);
+    act_clock_cancel_all(&ctx->clock, &actor->timers);
     for (int urgent = 1; urgent >= 0; urgent--) {
         struct act_msg *msg = actor->head[urgent];
         actor->head[urgent] = NULL;
@@ -323,7 +332,7 @@ uint64_t act_timer_arm(struct act_ctx *ctx, uint64_t after_ns, uint64_t cookie) 
     CHECK(ctx->current != NULL);
     uint64_t now = act_clock_now(ctx->rt);
     uint64_t deadline = after_ns < UINT64_MAX - 1 - now ? now + after_ns : UINT64_MAX - 1;
-    uint64_t timer = clock_arm(&ctx->clock, ctx->self, &ctx->current->timers, deadline, cookie);
+    uint64_t timer = act_clock_arm(&ctx->clock, ctx->self, &ctx->current->timers, deadline, cookie);
     bool timers_max_is_enough = timer != 0;
     CHECK(timers_max_is_enough);
     if (ctx->draining)
@@ -334,7 +343,7 @@ uint64_t act_timer_arm(struct act_ctx *ctx, uint64_t after_ns, uint64_t cookie) 
 
 void act_timer_cancel(struct act_ctx *ctx, uint64_t timer) {
     CHECK(ctx->current != NULL);
-    clock_cancel(&ctx->clock, ctx->self, &ctx->current->timers, timer);
+    act_clock_cancel(&ctx->clock, ctx->self, &ctx->current->timers, timer);
 }
 
 void act_expect(struct act_ctx *ctx, int delta) {

@@ -88,9 +88,9 @@ enum status act_rt_open(const struct act_rt_config *config, struct act_rt **out,
  * is left to do. */
 void act_rt_run(struct act_rt *rt);
 /* Asks the runtime to stop; async-signal-safe and callable from any thread or actor. Idempotent.
- * Every actor gets ACT_KIND_stop; the run ends when all have ended, or when no message is under way,
- * nothing is expected and no timer was armed since, at the latest after a second: who needs time to
- * end arms a timer or expects. */
+ * Every actor gets ACT_KIND_stop; the run ends when all have ended, or when no message is under
+ * way, nothing is expected and no timer was armed since, at the latest after a second: who needs
+ * time to end arms a timer or expects. */
 void act_rt_stop(struct act_rt *rt);
 /* Stops the threads, drops what is undelivered, frees everything. Not from inside an actor. */
 void act_rt_close(struct act_rt *rt);

@@ -7,7 +7,7 @@
 
 #include "actors/check.h"
 
-enum status clock_open(struct clock *c, uint32_t timers_max) {
+enum status act_clock_open(struct act_clock *c, uint32_t timers_max) {
     c->timers = malloc(((size_t)timers_max + 1) * sizeof *c->timers);
     c->heap = malloc(((size_t)timers_max + 1) * sizeof *c->heap);
     c->order = 0;
@@ -17,27 +17,27 @@ enum status clock_open(struct clock *c, uint32_t timers_max) {
     c->fresh = 1;
     if (c->timers != NULL && c->heap != NULL)
         return STATUS_OK;
-    clock_close(c);
+    act_clock_close(c);
     return STATUS_NO_MEMORY;
 }
 
-void clock_close(struct clock *c) {
+void act_clock_close(struct act_clock *c) {
     free(c->timers);
     free(c->heap);
     c->timers = NULL;
     c->heap = NULL;
 }
 
-static bool clock_before(const struct clock_entry *a, const struct clock_entry *b) {
+static bool clock_before(const struct act_clock_entry *a, const struct act_clock_entry *b) {
     return a->deadline_ns != b->deadline_ns ? a->deadline_ns < b->deadline_ns : a->order < b->order;
 }
 
-static void clock_put(struct clock *c, uint32_t place, struct clock_entry entry) {
+static void clock_put(struct act_clock *c, uint32_t place, struct act_clock_entry entry) {
     c->heap[place] = entry;
     c->timers[entry.timer].place = place;
 }
 
-static void clock_rise(struct clock *c, uint32_t place, struct clock_entry entry) {
+static void clock_rise(struct act_clock *c, uint32_t place, struct act_clock_entry entry) {
     while (place > 1 && clock_before(&entry, &c->heap[place / 2])) {
         clock_put(c, place, c->heap[place / 2]);
         place /= 2;
@@ -45,7 +45,7 @@ static void clock_rise(struct clock *c, uint32_t place, struct clock_entry entry
     clock_put(c, place, entry);
 }
 
-static void clock_sink(struct clock *c, uint32_t place, struct clock_entry entry) {
+static void clock_sink(struct act_clock *c, uint32_t place, struct act_clock_entry entry) {
     for (;;) {
         uint32_t child = place * 2;
         if (child > c->n)
@@ -60,9 +60,9 @@ static void clock_sink(struct clock *c, uint32_t place, struct clock_entry entry
     clock_put(c, place, entry);
 }
 
-static void clock_unheap(struct clock *c, uint32_t place) {
+static void clock_unheap(struct act_clock *c, uint32_t place) {
     CHECK(place >= 1 && place <= c->n);
-    struct clock_entry last = c->heap[c->n--];
+    struct act_clock_entry last = c->heap[c->n--];
     if (place > c->n)
         return;
     if (place > 1 && clock_before(&last, &c->heap[place / 2]))
@@ -71,8 +71,8 @@ static void clock_unheap(struct clock *c, uint32_t place) {
         clock_sink(c, place, last);
 }
 
-uint64_t clock_arm(struct clock *c, uint64_t owner, uint32_t *list, uint64_t deadline_ns,
-                   uint64_t cookie) {
+uint64_t act_clock_arm(struct act_clock *c, uint64_t owner, uint32_t *list, uint64_t deadline_ns,
+                       uint64_t cookie) {
     uint32_t index = c->free;
     if (index != 0) {
         c->free = c->timers[index].next;
@@ -82,7 +82,7 @@ uint64_t clock_arm(struct clock *c, uint64_t owner, uint32_t *list, uint64_t dea
     } else {
         return 0;
     }
-    struct clock_timer *t = &c->timers[index];
+    struct act_clock_timer *t = &c->timers[index];
     t->owner = owner;
     t->cookie = cookie;
     t->deadline_ns = deadline_ns;
@@ -96,20 +96,20 @@ uint64_t clock_arm(struct clock *c, uint64_t owner, uint32_t *list, uint64_t dea
     c->n++;
     clock_rise(
         c, c->n,
-        (struct clock_entry){.deadline_ns = deadline_ns, .order = c->order++, .timer = index});
+        (struct act_clock_entry){.deadline_ns = deadline_ns, .order = c->order++, .timer = index});
     return (uint64_t)t->generation << 32 | index;
 }
 
 /* The timer of a name, NULL when the name is stale. */
-static struct clock_timer *clock_find(struct clock *c, uint64_t name) {
+static struct act_clock_timer *clock_find(struct act_clock *c, uint64_t name) {
     uint32_t index = (uint32_t)name;
     if (index == 0 || index >= c->fresh)
         return NULL;
-    struct clock_timer *t = &c->timers[index];
+    struct act_clock_timer *t = &c->timers[index];
     return t->used && t->generation == (uint32_t)(name >> 32) ? t : NULL;
 }
 
-static void clock_free(struct clock *c, uint32_t *list, struct clock_timer *t) {
+static void clock_free(struct act_clock *c, uint32_t *list, struct act_clock_timer *t) {
     if (!t->fired)
         clock_unheap(c, t->place);
     if (t->prev != 0)
@@ -124,8 +124,8 @@ static void clock_free(struct clock *c, uint32_t *list, struct clock_timer *t) {
     c->free = (uint32_t)(t - c->timers);
 }
 
-bool clock_cancel(struct clock *c, uint64_t owner, uint32_t *list, uint64_t name) {
-    struct clock_timer *t = clock_find(c, name);
+bool act_clock_cancel(struct act_clock *c, uint64_t owner, uint32_t *list, uint64_t name) {
+    struct act_clock_timer *t = clock_find(c, name);
     if (t == NULL)
         return false;
     CHECK(t->owner == owner);
@@ -133,23 +133,23 @@ bool clock_cancel(struct clock *c, uint64_t owner, uint32_t *list, uint64_t name
     return true;
 }
 
-void clock_cancel_all(struct clock *c, uint32_t *list) {
+void act_clock_cancel_all(struct act_clock *c, uint32_t *list) {
     while (*list != 0)
         clock_free(c, list, &c->timers[*list]);
 }
 
-uint64_t clock_fire(struct clock *c, uint64_t now_ns, const struct clock_timer **out) {
-    if (clock_next(c) > now_ns)
+uint64_t act_clock_fire(struct act_clock *c, uint64_t now_ns, const struct act_clock_timer **out) {
+    if (act_clock_next(c) > now_ns)
         return 0;
-    struct clock_timer *t = &c->timers[c->heap[1].timer];
+    struct act_clock_timer *t = &c->timers[c->heap[1].timer];
     clock_unheap(c, 1);
     t->fired = true;
     *out = t;
     return (uint64_t)t->generation << 32 | (uint32_t)(t - c->timers);
 }
 
-bool clock_settle(struct clock *c, uint32_t *list, uint64_t name) {
-    struct clock_timer *t = clock_find(c, name);
+bool act_clock_settle(struct act_clock *c, uint32_t *list, uint64_t name) {
+    struct act_clock_timer *t = clock_find(c, name);
     if (t == NULL)
         return false;
     CHECK(t->fired);

@@ -12,7 +12,7 @@
 
 #include "actors/status.h"
 
-struct clock_timer {
+struct act_clock_timer {
     uint64_t owner; /* act_id_t */
     uint64_t cookie, deadline_ns;
     uint32_t generation;
@@ -21,38 +21,38 @@ struct clock_timer {
     bool fired, used;
 };
 
-struct clock_entry {
+struct act_clock_entry {
     uint64_t deadline_ns, order;
     uint32_t timer;
 };
 
-struct clock {
-    struct clock_timer *timers; /* 1..max */
-    struct clock_entry *heap;   /* 1..n */
+struct act_clock {
+    struct act_clock_timer *timers; /* 1..max */
+    struct act_clock_entry *heap;   /* 1..n */
     uint64_t order;
     uint32_t n, max, free, fresh;
 };
 
-enum status clock_open(struct clock *c, uint32_t timers_max);
-void clock_close(struct clock *c);
+enum status act_clock_open(struct act_clock *c, uint32_t timers_max);
+void act_clock_close(struct act_clock *c);
 
 /* Arms a timer and links it into the owner's list (*list: its first timer). Returns its name, 0
  * when max are armed. */
-uint64_t clock_arm(struct clock *c, uint64_t owner, uint32_t *list, uint64_t deadline_ns,
-                   uint64_t cookie);
+uint64_t act_clock_arm(struct act_clock *c, uint64_t owner, uint32_t *list, uint64_t deadline_ns,
+                       uint64_t cookie);
 /* False when the name is stale. */
-bool clock_cancel(struct clock *c, uint64_t owner, uint32_t *list, uint64_t name);
-void clock_cancel_all(struct clock *c, uint32_t *list);
+bool act_clock_cancel(struct act_clock *c, uint64_t owner, uint32_t *list, uint64_t name);
+void act_clock_cancel_all(struct act_clock *c, uint32_t *list);
 
 /* The earliest deadline, UINT64_MAX when none is armed. */
-static inline uint64_t clock_next(const struct clock *c) {
+static inline uint64_t act_clock_next(const struct act_clock *c) {
     return c->n == 0 ? UINT64_MAX : c->heap[1].deadline_ns;
 }
-/* Takes the earliest timer that is due; it waits for clock_settle. Returns its name, 0 when none is
- * due. */
-uint64_t clock_fire(struct clock *c, uint64_t now_ns, const struct clock_timer **out);
+/* Takes the earliest timer that is due; it waits for act_clock_settle. Returns its name, 0 when
+ * none is due. */
+uint64_t act_clock_fire(struct act_clock *c, uint64_t now_ns, const struct act_clock_timer **out);
 /* The message of a fired timer is about to be received: false when it was cancelled meanwhile.
  * Frees the timer. */
-bool clock_settle(struct clock *c, uint32_t *list, uint64_t name);
+bool act_clock_settle(struct act_clock *c, uint32_t *list, uint64_t name);
 
 #endif

@@ -4,7 +4,7 @@
  * no timer armed since the stop. An actor that needs time to end arms a timer or holds an
  * expectation; all together have ACT_STOP_GRACE_NS.
  */
-#include "actors/private.h"
+#include "actors/message.h"
 
 void act_drain_begin(struct act_ctx *ctx) {
     struct act_rt *rt = ctx->rt;

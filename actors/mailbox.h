@@ -32,25 +32,25 @@
 
 enum { MAILBOX_EMPTY = 0, MAILBOX_PARKED = 1, MAILBOX_CLOSED = 2, MAILBOX_REF_MIN = 16 };
 
-struct mailbox {
+struct act_mailbox {
     _Atomic uint32_t word;  /* one of the above, or the reference of the newest envelope */
     _Atomic uint32_t parks; /* the park counter: the futex word */
 };
 
 /* Where an envelope keeps the reference of the one before it (0: none). */
-typedef void (*mailbox_link_fn)(void *envelope, uint32_t before);
+typedef void (*act_mailbox_link_fn)(void *envelope, uint32_t before);
 
-static inline void mailbox_init(struct mailbox *box) {
+static inline void act_mailbox_init(struct act_mailbox *box) {
     atomic_init(&box->word, MAILBOX_EMPTY);
     atomic_init(&box->parks, 0);
 }
 
-enum mailbox_push { MAILBOX_PUSHED, MAILBOX_PUSHED_WAKE, MAILBOX_REFUSED };
+enum act_mailbox_push { MAILBOX_PUSHED, MAILBOX_PUSHED_WAKE, MAILBOX_REFUSED };
 
 /* Adds one envelope, known to the owner as ref; link stores its predecessor. WAKE: call
- * mailbox_wake_note and wake the owner's futex. Any thread. */
-static inline enum mailbox_push mailbox_push(struct mailbox *box, uint32_t ref, void *envelope,
-                                             mailbox_link_fn link) {
+ * act_mailbox_wake_note and wake the owner's futex. Any thread. */
+static inline enum act_mailbox_push act_mailbox_push(struct act_mailbox *box, uint32_t ref,
+                                                     void *envelope, act_mailbox_link_fn link) {
     MAILBOX_YIELD("push load");
     uint32_t old = atomic_load_explicit(&box->word, memory_order_relaxed);
     do {
@@ -58,7 +58,7 @@ static inline enum mailbox_push mailbox_push(struct mailbox *box, uint32_t ref, 
             return MAILBOX_REFUSED;
         link(envelope, old >= MAILBOX_REF_MIN ? old : 0);
         MAILBOX_YIELD("push exchange");
-        /* release: pairs with the acquire in mailbox_take; weaker, and the owner could read an
+        /* release: pairs with the acquire in act_mailbox_take; weaker, and the owner could read an
          * unwritten envelope */
     } while (!atomic_compare_exchange_weak_explicit(&box->word, &old, ref, memory_order_release,
                                                     memory_order_relaxed));
@@ -66,41 +66,41 @@ static inline enum mailbox_push mailbox_push(struct mailbox *box, uint32_t ref, 
 }
 
 /* After a push that replaced "parked", before the futex wake. Any thread. */
-static inline void mailbox_wake_note(struct mailbox *box) {
+static inline void act_mailbox_wake_note(struct act_mailbox *box) {
     MAILBOX_YIELD("wake note");
-    /* release: pairs with the acquire in mailbox_park_sample; an owner that samples the new value
-     * sees why */
+    /* release: pairs with the acquire in act_mailbox_park_sample; an owner that samples the new
+     * value sees why */
     atomic_fetch_add_explicit(&box->parks, 1, memory_order_release);
 }
 
 /* Owner: true when there is something to take (a hint; take is what decides). */
-static inline bool mailbox_has(struct mailbox *box) {
+static inline bool act_mailbox_has(struct act_mailbox *box) {
     return atomic_load_explicit(&box->word, memory_order_relaxed) >= MAILBOX_REF_MIN;
 }
 
 /* Owner: takes the chain, newest first; 0 when there is none. Leaves the inbox empty, or closed if
  * it was. */
-static inline uint32_t mailbox_take(struct mailbox *box) {
+static inline uint32_t act_mailbox_take(struct act_mailbox *box) {
     MAILBOX_YIELD("take load");
     uint32_t word = atomic_load_explicit(&box->word, memory_order_relaxed);
     if (word == MAILBOX_EMPTY || word == MAILBOX_CLOSED)
         return 0;
     MAILBOX_YIELD("take exchange");
-    /* acquire: pairs with the release in mailbox_push, of every envelope in the chain (a release
-     * sequence) */
+    /* acquire: pairs with the release in act_mailbox_push, of every envelope in the chain (a
+     * release sequence) */
     word = atomic_exchange_explicit(&box->word, MAILBOX_EMPTY, memory_order_acquire);
     return word >= MAILBOX_REF_MIN ? word : 0;
 }
 
 /* Owner, step 1 of parking. */
-static inline uint32_t mailbox_park_sample(struct mailbox *box) {
+static inline uint32_t act_mailbox_park_sample(struct act_mailbox *box) {
     MAILBOX_YIELD("park sample");
-    /* acquire: pairs with the release in mailbox_wake_note */
+    /* acquire: pairs with the release in act_mailbox_wake_note */
     return atomic_load_explicit(&box->parks, memory_order_acquire);
 }
 
 /* Owner, step 2: false when there is mail. */
-static inline bool mailbox_park_mark(struct mailbox *box) {
+static inline bool act_mailbox_park_mark(struct act_mailbox *box) {
     MAILBOX_YIELD("park mark");
     uint32_t empty = MAILBOX_EMPTY;
     /* relaxed: nothing is published; the mark is read by the exchange in push, which orders by
@@ -110,7 +110,7 @@ static inline bool mailbox_park_mark(struct mailbox *box) {
 }
 
 /* Owner, awake again for another reason than mail. */
-static inline void mailbox_park_unmark(struct mailbox *box) {
+static inline void act_mailbox_park_unmark(struct act_mailbox *box) {
     MAILBOX_YIELD("park unmark");
     uint32_t parked = MAILBOX_PARKED;
     atomic_compare_exchange_strong_explicit(&box->word, &parked, MAILBOX_EMPTY,
@@ -118,9 +118,9 @@ static inline void mailbox_park_unmark(struct mailbox *box) {
 }
 
 /* Owner: refuses everything from now on; returns what was waiting, newest first. */
-static inline uint32_t mailbox_close(struct mailbox *box) {
+static inline uint32_t act_mailbox_close(struct act_mailbox *box) {
     MAILBOX_YIELD("close");
-    /* acquire: as in mailbox_take */
+    /* acquire: as in act_mailbox_take */
     uint32_t word = atomic_exchange_explicit(&box->word, MAILBOX_CLOSED, memory_order_acquire);
     return word >= MAILBOX_REF_MIN ? word : 0;
 }

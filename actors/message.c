@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "actors/private.h"
+#include "actors/message.h"
 
 /* A freed envelope lies on the return stack by its first bytes, where the link is. */
 _Static_assert(sizeof(struct act_stack_entry) == sizeof(void *),

@@ -11,19 +11,19 @@
 #include <stdint.h>
 
 /* CLOCK_MONOTONIC. */
-uint64_t port_now_ns(void);
+uint64_t act_port_now_ns(void);
 /* Sleeps while *word == expected, at most until deadline_ns (UINT64_MAX: no deadline). May return
  * early. */
-void port_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns);
+void act_port_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns);
 /* Wakes the one that sleeps on word. Async-signal-safe. */
-void port_wake(_Atomic uint32_t *word);
+void act_port_wake(_Atomic uint32_t *word);
 /* Cores that this process may use; at least 1. */
-uint32_t port_cores(void);
+uint32_t act_port_cores(void);
 /* What one wake of a sleeping thread costs here, ns; measured at the first call, then remembered.
  */
-uint64_t port_wake_cost_ns(void);
+uint64_t act_port_wake_cost_ns(void);
 /* Starts a thread with all signals blocked. */
-bool port_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
-void port_thread_join(pthread_t thread);
+bool act_port_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
+void act_port_thread_join(pthread_t thread);
 
 #endif

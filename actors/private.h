@@ -20,9 +20,8 @@
 #include "actors/clock.h"
 #include "actors/mailbox.h"
 #include "actors/port.h"
+#include "actors/sim.h"
 #include "actors/slots.h"
-
-struct act_sim;
 
 enum {
     ACT_WORKERS_SHARED_MAX = 128,
@@ -72,10 +71,11 @@ struct act_ctx {
     struct act_sim *sim;       /* NULL on threads */
     struct act_actor *run_head, *run_tail;
     struct act_pool pool;
-    struct clock clock;
+    struct act_clock clock;
     uint32_t index;
     int32_t expected_here; /* the owner's copy of expected */
     uint32_t since_clock;
+    uint64_t spin_after_ns;
     bool own, draining;
     /* Written by the owner, read by anyone: relaxed unless said otherwise. */
     _Atomic uint64_t sent, done; /* release/acquire: see drain.c */
@@ -87,7 +87,7 @@ struct act_ctx {
     _Atomic uint32_t occupied; /* own thread: living actors on it */
     pthread_t thread;
     bool threaded;
-    _Alignas(64) struct mailbox box; /* what other threads write stands alone */
+    _Alignas(64) struct act_mailbox box; /* what other threads write stands alone */
 };
 
 struct act_rt {
@@ -125,7 +125,7 @@ void act_letter_home(struct act_ctx *ctx, act_id_t to, struct act_msg *msg);
 /* A message of the runtime itself to an actor of this worker. */
 void act_send_own(struct act_ctx *ctx, struct act_actor *actor, uint16_t kind, const void *body,
                   size_t bytes);
-void act_send_timer(struct act_ctx *ctx, const struct clock_timer *timer, uint64_t name);
+void act_send_timer(struct act_ctx *ctx, const struct act_clock_timer *timer, uint64_t name);
 
 /* message.c */
 enum status act_pool_open(struct act_pool *pool, uint32_t max);
@@ -146,100 +146,7 @@ void act_push(struct act_rt *rt, uint32_t worker, act_id_t to, struct act_msg *m
 void act_drain_begin(struct act_ctx *ctx);
 bool act_drain_over(struct act_rt *rt, uint64_t now_ns);
 
-/* sim.c */
-enum status act_sim_open(struct act_rt *rt);
-void act_sim_close(struct act_rt *rt);
-void act_sim_spawned(struct act_ctx *ctx, struct act_actor *actor);
-void act_sim_ended(struct act_ctx *ctx, struct act_actor *actor);
-void act_sim_put(struct act_ctx *ctx, struct act_actor *actor, struct act_msg *msg);
-uint64_t act_sim_now(const struct act_rt *rt);
-
 /* runtime.c */
 void *act_alloc(struct act_rt *rt, size_t bytes);
-
-static inline uint64_t act_clock_now(const struct act_rt *rt) {
-    return rt->sim != NULL ? act_sim_now(rt) : port_now_ns();
-}
-
-/* The counters have one writer, so a plain add is enough; release: pairs with the acquire reads in
- * drain.c. */
-static inline void act_count(_Atomic uint64_t *counter, memory_order order) {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, order);
-}
-
-static inline struct act_msg *act_node_take(struct act_ctx *ctx) {
-    struct act_msg *msg = ctx->pool.free;
-    if (__builtin_expect(msg != NULL, 1))
-        ctx->pool.free = msg->link;
-    else
-        msg = act_pool_refill(ctx);
-    act_count(&ctx->sent, memory_order_release);
-    return msg;
-}
-
-static inline void act_node_free(struct act_ctx *ctx, struct act_msg *msg) {
-    uint32_t home = msg->worker >> 24;
-    if (__builtin_expect(home == ctx->index, 1)) {
-        msg->link = ctx->pool.free;
-        ctx->pool.free = msg;
-    } else {
-        act_node_return(ctx->rt, msg, home);
-    }
-    act_count(&ctx->done, memory_order_release);
-}
-
-static inline uint32_t act_node_ref(struct act_rt *rt, const struct act_msg *msg) {
-    uint32_t home = msg->worker >> 24;
-    const struct act_msg *base =
-        home == ACT_HOME_FOREIGN ? rt->foreign_nodes : rt->workers[home]->pool.nodes;
-    return home << 24 | (uint32_t)(msg - base);
-}
-
-/* Up to 40 bytes in a few moves; a call to memcpy would cost more than the rest of a send. */
-static inline void act_body_copy(unsigned char *to, const void *from, size_t bytes) {
-    if (bytes > 16) {
-        memcpy(to, from, 16);
-        if (bytes > 32)
-            memcpy(to + 16, (const unsigned char *)from + 16, 16);
-        memcpy(to + bytes - 16, (const unsigned char *)from + bytes - 16, 16);
-    } else if (bytes >= 8) {
-        memcpy(to, from, 8);
-        memcpy(to + bytes - 8, (const unsigned char *)from + bytes - 8, 8);
-    } else {
-        for (size_t i = 0; i < bytes; i++)
-            to[i] = ((const unsigned char *)from)[i];
-    }
-}
-
-static inline act_id_t act_id_of(const struct act_rt *rt, const struct act_actor *actor) {
-    /* relaxed: the caller is the worker that writes this tag, or the spawner before anybody knows
-     * it */
-    uint64_t tag = atomic_load_explicit(&rt->tags[actor->slot], memory_order_relaxed);
-    return (tag & ACT_GENERATION_MASK) | actor->slot;
-}
-
-/* Puts a message into the private queue of an actor of this worker. */
-static inline void act_enqueue(struct act_ctx *ctx, struct act_actor *actor, struct act_msg *msg) {
-    if (__builtin_expect(ctx->sim != NULL, 0)) {
-        act_sim_put(ctx, actor, msg);
-        return;
-    }
-    unsigned urgent = msg->flags & ACT_URGENT;
-    msg->link = NULL;
-    if (actor->head[urgent] == NULL)
-        actor->head[urgent] = msg;
-    else
-        actor->tail[urgent]->link = msg;
-    actor->tail[urgent] = msg;
-    if (!actor->queued) {
-        actor->queued = true;
-        actor->run_next = NULL;
-        if (ctx->run_head == NULL)
-            ctx->run_head = actor;
-        else
-            ctx->run_tail->run_next = actor;
-        ctx->run_tail = actor;
-    }
-}
 
 #endif

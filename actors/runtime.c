@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "actors/private.h"
+#include "actors/message.h"
 
 enum { RT_SPIN_MIN_NS = 1000000, RT_SPIN_MAX_NS = 50000000, RT_SPIN_WAKES = 512 };
 
@@ -81,17 +81,17 @@ enum status act_rt_open(const struct act_rt_config *config, struct act_rt **out,
     *out = rt;
     if (config->port == ACT_PORT_SIM)
         return STATUS_OK;
-    rt->cores = port_cores();
+    rt->cores = act_port_cores();
     rt->spin_ns = config->spin_ns;
     if (rt->spin_ns == 0) {
-        rt->spin_ns = RT_SPIN_WAKES * port_wake_cost_ns();
+        rt->spin_ns = RT_SPIN_WAKES * act_port_wake_cost_ns();
         rt->spin_ns = rt->spin_ns < RT_SPIN_MIN_NS ? RT_SPIN_MIN_NS : rt->spin_ns;
         rt->spin_ns = rt->spin_ns > RT_SPIN_MAX_NS ? RT_SPIN_MAX_NS : rt->spin_ns;
     }
     atomic_store_explicit(&rt->awake, (int32_t)rt->config.workers, memory_order_relaxed);
     for (uint32_t i = 1; i < rt->config.workers; i++) {
         struct act_ctx *ctx = rt->workers[i];
-        ctx->threaded = port_thread_start(&ctx->thread, act_worker_thread, ctx);
+        ctx->threaded = act_port_thread_start(&ctx->thread, act_worker_thread, ctx);
         if (!ctx->threaded) {
             act_rt_close(rt);
             *out = NULL;
@@ -153,7 +153,7 @@ void act_rt_close(struct act_rt *rt) {
     uint32_t n = atomic_load_explicit(&rt->n_workers, memory_order_acquire);
     for (uint32_t i = 0; i < n; i++) {
         if (rt->workers[i]->threaded)
-            port_thread_join(rt->workers[i]->thread);
+            act_port_thread_join(rt->workers[i]->thread);
     }
     if (rt->actors != NULL)
         rt_end_actors(rt);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "actors/private.h"
+#include "actors/message.h"
 #include "actors/trace.h"
 
 enum {
@@ -180,9 +180,9 @@ static struct act_actor *sim_pick(struct act_ctx *ctx) {
 }
 
 static void sim_fire(struct act_ctx *ctx) {
-    const struct clock_timer *timer;
+    const struct act_clock_timer *timer;
     uint64_t name;
-    while ((name = clock_fire(&ctx->clock, ctx->sim->now_ns, &timer)) != 0)
+    while ((name = act_clock_fire(&ctx->clock, ctx->sim->now_ns, &timer)) != 0)
         act_send_timer(ctx, timer, name);
 }
 
@@ -195,7 +195,7 @@ static void sim_print(struct act_sim *sim, const struct act_actor *actor,
 /* One delivery; false when nothing is left to do. */
 static bool sim_deliver(struct act_ctx *ctx) {
     struct act_sim *sim = ctx->sim;
-    uint64_t next = clock_next(&ctx->clock);
+    uint64_t next = act_clock_next(&ctx->clock);
     if (sim->n_ready == 0) {
         if (next == UINT64_MAX)
             return false;
@@ -238,7 +238,7 @@ bool act_sim_step(struct act_rt *rt, uint64_t max_messages) {
             return false;
         }
     }
-    return !sim->over && (sim->n_ready > 0 || clock_next(&ctx->clock) != UINT64_MAX);
+    return !sim->over && (sim->n_ready > 0 || act_clock_next(&ctx->clock) != UINT64_MAX);
 }
 
 /* ---- choices and faults ---- */

@@ -2,7 +2,7 @@
  * What anybody may read of a runtime while it runs. The age of a receive call is exact to
  * ACT_CLOCK_EVERY turns: the worker looks at the clock that often, and whenever it was idle.
  */
-#include "actors/private.h"
+#include "actors/message.h"
 
 void act_rt_stats(const struct act_rt *rt, struct act_rt_stats *out) {
     *out = (struct act_rt_stats){0};

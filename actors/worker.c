@@ -4,12 +4,13 @@
  */
 #include <stdlib.h>
 
-#include "actors/private.h"
+#include "actors/message.h"
 
 enum {
     WORKER_SPIN_LOOKS = 64,      /* looks at the inbox between two looks at the clock */
-    WORKER_SPIN_GAP_NS = 200000, /* a longer gap while spinning: somebody else needs this core */
-    WORKER_FIRES = 64            /* timers fired at one look at the clock */
+    WORKER_SPIN_GAP_NS = 200000, /* a longer gap while spinning: somebody else needs this core, */
+    WORKER_SPIN_REST_NS = 50000000, /* so no spinning for as long as this */
+    WORKER_FIRES = 64               /* timers fired at one look at the clock */
 };
 
 struct act_ctx *act_worker_open(struct act_rt *rt, uint32_t index, bool own) {
@@ -22,13 +23,13 @@ struct act_ctx *act_worker_open(struct act_rt *rt, uint32_t index, bool own) {
     ctx->index = index;
     ctx->own = own;
     ctx->since_clock = ACT_CLOCK_EVERY;
-    mailbox_init(&ctx->box);
+    act_mailbox_init(&ctx->box);
     const struct act_rt_config *config = &rt->config;
     /* The runtime's own messages need room beside the user's: a start and a stop an actor, one a
      * timer. */
     uint32_t nodes = config->messages_max + 2 * config->actors_max + config->timers_max;
     if (act_pool_open(&ctx->pool, nodes) != STATUS_OK ||
-        clock_open(&ctx->clock, config->timers_max) != STATUS_OK) {
+        act_clock_open(&ctx->clock, config->timers_max) != STATUS_OK) {
         act_worker_close(ctx);
         return NULL;
     }
@@ -37,7 +38,7 @@ struct act_ctx *act_worker_open(struct act_rt *rt, uint32_t index, bool own) {
 
 void act_worker_close(struct act_ctx *ctx) {
     act_pool_close(&ctx->pool);
-    clock_close(&ctx->clock);
+    act_clock_close(&ctx->clock);
     free(ctx);
 }
 
@@ -51,21 +52,17 @@ static inline void act_link(void *envelope, uint32_t before) {
 }
 
 void act_worker_wake(struct act_ctx *ctx) {
-    mailbox_wake_note(&ctx->box);
-    port_wake(&ctx->box.parks);
+    act_mailbox_wake_note(&ctx->box);
+    act_port_wake(&ctx->box.parks);
 }
 
 void act_push(struct act_rt *rt, uint32_t worker, act_id_t to, struct act_msg *msg) {
     struct act_ctx *ctx = rt->workers[worker];
-    if (rt->sim != NULL) {
-        act_enqueue(ctx, &rt->actors[(uint32_t)to], msg);
-        return;
-    }
     uint32_t home = msg->worker >> 24;
     uint32_t ref = act_node_ref(rt, msg);
     msg->worker = home << 24 | (uint32_t)to;
     msg->link = (void *)(uintptr_t)(to & ACT_GENERATION_MASK);
-    switch (mailbox_push(&ctx->box, ref, msg, act_link)) {
+    switch (act_mailbox_push(&ctx->box, ref, msg, act_link)) {
     case MAILBOX_PUSHED:
         break;
     case MAILBOX_PUSHED_WAKE:
@@ -95,7 +92,7 @@ static uint32_t worker_reverse(struct act_rt *rt, uint32_t ref) {
 
 static void worker_take(struct act_ctx *ctx) {
     struct act_rt *rt = ctx->rt;
-    uint32_t ref = worker_reverse(rt, mailbox_take(&ctx->box));
+    uint32_t ref = worker_reverse(rt, act_mailbox_take(&ctx->box));
     while (ref != 0) {
         struct act_msg *msg = act_node_of(rt, ref);
         uintptr_t link = (uintptr_t)msg->link;
@@ -150,10 +147,10 @@ static void worker_turn(struct act_ctx *ctx) {
 /* ---- time ---- */
 
 static bool worker_fire(struct act_ctx *ctx, uint64_t now_ns) {
-    const struct clock_timer *timer;
+    const struct act_clock_timer *timer;
     uint64_t name;
     int fired = 0;
-    while (fired < WORKER_FIRES && (name = clock_fire(&ctx->clock, now_ns, &timer)) != 0) {
+    while (fired < WORKER_FIRES && (name = act_clock_fire(&ctx->clock, now_ns, &timer)) != 0) {
         act_send_timer(ctx, timer, name);
         fired++;
     }
@@ -163,7 +160,7 @@ static bool worker_fire(struct act_ctx *ctx, uint64_t now_ns) {
 /* Every so many turns, and when there are none. True when it is time to leave. */
 static bool worker_look(struct act_ctx *ctx) {
     ctx->since_clock = ACT_CLOCK_EVERY;
-    uint64_t now = port_now_ns();
+    uint64_t now = act_port_now_ns();
     atomic_store_explicit(&ctx->stamp_ns, now, memory_order_relaxed);
     worker_fire(ctx, now);
     /* acquire: pairs with the release in act_rt_stop */
@@ -182,8 +179,10 @@ static bool worker_look(struct act_ctx *ctx) {
 /* Waits awake for what is expected; true when there is mail. */
 static bool worker_spin(struct act_ctx *ctx) {
     struct act_rt *rt = ctx->rt;
-    uint64_t last = port_now_ns(), end = last + rt->spin_ns;
-    uint64_t next = clock_next(&ctx->clock);
+    uint64_t last = act_port_now_ns(), end = last + rt->spin_ns;
+    if (last < ctx->spin_after_ns)
+        return false;
+    uint64_t next = act_clock_next(&ctx->clock);
     for (;;) {
         /* relaxed: a hint; who is wrong about it sleeps or spins a little too long */
         int32_t awake = atomic_load_explicit(&rt->awake, memory_order_relaxed);
@@ -191,12 +190,16 @@ static bool worker_spin(struct act_ctx *ctx) {
             atomic_load_explicit(&rt->stopping, memory_order_relaxed) != ACT_STOP_NOT)
             return false;
         for (int i = 0; i < WORKER_SPIN_LOOKS; i++) {
-            if (mailbox_has(&ctx->box))
+            if (act_mailbox_has(&ctx->box))
                 return true;
             act_stall();
         }
-        uint64_t now = port_now_ns();
-        if (now >= end || now >= next || now - last > WORKER_SPIN_GAP_NS)
+        uint64_t now = act_port_now_ns();
+        if (now - last > WORKER_SPIN_GAP_NS) {
+            ctx->spin_after_ns = now + WORKER_SPIN_REST_NS;
+            return false;
+        }
+        if (now >= end || now >= next)
             return false;
         last = now;
     }
@@ -204,25 +207,25 @@ static bool worker_spin(struct act_ctx *ctx) {
 
 static void worker_park(struct act_ctx *ctx) {
     struct act_rt *rt = ctx->rt;
-    uint32_t sample = mailbox_park_sample(&ctx->box);
-    if (!mailbox_park_mark(&ctx->box))
+    uint32_t sample = act_mailbox_park_sample(&ctx->box);
+    if (!act_mailbox_park_mark(&ctx->box))
         return;
     /* After the sample: a stop that came before it is seen here, one that comes later moves the
      * counter. acquire: pairs with the release in act_rt_stop. */
     uint32_t stopping = atomic_load_explicit(&rt->stopping, memory_order_acquire);
-    uint64_t deadline = clock_next(&ctx->clock);
+    uint64_t deadline = act_clock_next(&ctx->clock);
     if (stopping != ACT_STOP_NOT) {
-        uint64_t poll = port_now_ns() + ACT_STOP_POLL_NS;
+        uint64_t poll = act_port_now_ns() + ACT_STOP_POLL_NS;
         deadline = deadline < poll ? deadline : poll;
     }
     if (stopping == ACT_STOP_NOT || (stopping == ACT_STOP_ASKED && ctx->draining)) {
         act_count(&ctx->parks, memory_order_relaxed);
         /* relaxed: see worker_spin */
         atomic_fetch_sub_explicit(&rt->awake, 1, memory_order_relaxed);
-        port_wait(&ctx->box.parks, sample, deadline);
+        act_port_wait(&ctx->box.parks, sample, deadline);
         atomic_fetch_add_explicit(&rt->awake, 1, memory_order_relaxed);
     }
-    mailbox_park_unmark(&ctx->box);
+    act_mailbox_park_unmark(&ctx->box);
 }
 
 static void worker_idle(struct act_ctx *ctx) {
@@ -230,12 +233,12 @@ static void worker_idle(struct act_ctx *ctx) {
     atomic_store_explicit(&ctx->running, NULL, memory_order_relaxed);
     if (ctx->expected_here == 0 || !worker_spin(ctx))
         worker_park(ctx);
-    atomic_store_explicit(&ctx->stamp_ns, port_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&ctx->stamp_ns, act_port_now_ns(), memory_order_relaxed);
 }
 
 /* Counts what is dropped, so that the others see the end too. */
 static void worker_leave(struct act_ctx *ctx) {
-    uint32_t ref = mailbox_close(&ctx->box);
+    uint32_t ref = act_mailbox_close(&ctx->box);
     while (ref != 0) {
         struct act_msg *msg = act_node_of(ctx->rt, ref);
         ref = (uint32_t)(uintptr_t)msg->link;
@@ -247,7 +250,7 @@ static void worker_leave(struct act_ctx *ctx) {
 
 void act_worker_run(struct act_ctx *ctx) {
     for (;;) {
-        if (mailbox_has(&ctx->box))
+        if (act_mailbox_has(&ctx->box))
             worker_take(ctx);
         if (ctx->run_head != NULL) {
             if (--ctx->since_clock == 0 && worker_look(ctx))

@@ -1,5 +1,6 @@
 # Tests of actors/: each file mirrors one there.
-check_PROGRAMS += tests/actors/test_actor tests/actors/test_clock
+check_PROGRAMS += tests/actors/test_actor tests/actors/test_clock tests/actors/test_mailbox_yield \
+	tests/actors/test_sim
 EXTRA_DIST += tests/actors/rig.h
 tests_actors_test_actor_SOURCES = tests/actors/test_actor.c
 tests_actors_test_actor_CFLAGS = $(RH_TEST_CFLAGS)
@@ -7,3 +8,20 @@ tests_actors_test_actor_LDADD = $(RH_TEST_LDADD)
 tests_actors_test_clock_SOURCES = tests/actors/test_clock.c
 tests_actors_test_clock_CFLAGS = $(RH_TEST_CFLAGS)
 tests_actors_test_clock_LDADD = $(RH_TEST_LDADD)
+tests_actors_test_mailbox_yield_SOURCES = tests/actors/test_mailbox_yield.c
+tests_actors_test_mailbox_yield_CFLAGS = $(RH_TEST_CFLAGS)
+tests_actors_test_mailbox_yield_LDADD = $(RH_TEST_LDADD)
+tests_actors_test_sim_SOURCES = tests/actors/test_sim.c
+tests_actors_test_sim_CFLAGS = $(RH_TEST_CFLAGS)
+tests_actors_test_sim_LDADD = $(RH_TEST_LDADD)
+# The Spin model of the mailbox.
+dist_check_SCRIPTS += tests/model/run_mailbox
+EXTRA_DIST += tests/model/mailbox.pml
+# What the actors cost, as ratios to a bare C loop of the same run.
+EXTRA_PROGRAMS += tests/bench/bench_actors
+tests_bench_bench_actors_SOURCES = tests/bench/bench_actors.c
+tests_bench_bench_actors_CFLAGS = $(AM_CFLAGS)
+tests_bench_bench_actors_LDADD = libactors.a $(CK_LIBS) -lpthread
+.PHONY: bench-actors
+bench-actors: tests/bench/bench_actors$(EXEEXT)
+	./tests/bench/bench_actors$(EXEEXT)

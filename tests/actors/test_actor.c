@@ -134,7 +134,7 @@ START_TEST(urgent_overtakes) {
 }
 END_TEST
 
-/* ---- ends: letters to an ended actor come home, its slot serves another under a new handle ---- */
+/* ---- ends: letters to an ended actor come home ---- */
 
 static void mortal_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
     (void)state;

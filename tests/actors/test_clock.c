@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Timers: order, cancel at every moment, ends, the limit; first the heap alone, then through actors.
+ * Timers: order, cancel at every moment, ends, the limit; the heap alone, then through actors.
  */
 #include <string.h>
 
@@ -14,8 +14,8 @@ static uint64_t next_random(uint64_t *state) {
 /* Random arming, cancelling and firing against a plain list. */
 START_TEST(heap_matches_a_list) {
     enum { MAX = 64, STEPS = 200000 };
-    struct clock c;
-    ck_assert_int_eq(clock_open(&c, MAX), STATUS_OK);
+    struct act_clock c;
+    ck_assert_int_eq(act_clock_open(&c, MAX), STATUS_OK);
     uint32_t list = 0;
     struct {
         uint64_t name, deadline, order;
@@ -26,7 +26,7 @@ START_TEST(heap_matches_a_list) {
         uint64_t what = next_random(&rng) % 4;
         if (what < 2) {
             uint64_t deadline = now + next_random(&rng) % 50;
-            uint64_t name = clock_arm(&c, 9, &list, deadline, order);
+            uint64_t name = act_clock_arm(&c, 9, &list, deadline, order);
             ck_assert_int_eq(name != 0, n < MAX);
             if (name != 0) {
                 model[n].name = name;
@@ -36,14 +36,14 @@ START_TEST(heap_matches_a_list) {
         } else if (what == 2 && n > 0) {
             uint32_t i = (uint32_t)(next_random(&rng) % n);
             stale = model[i].name;
-            ck_assert(clock_cancel(&c, 9, &list, stale));
-            ck_assert(!clock_cancel(&c, 9, &list, stale));
+            ck_assert(act_clock_cancel(&c, 9, &list, stale));
+            ck_assert(!act_clock_cancel(&c, 9, &list, stale));
             model[i] = model[--n];
         } else {
             now += next_random(&rng) % 20;
-            const struct clock_timer *t;
+            const struct act_clock_timer *t;
             uint64_t name;
-            while ((name = clock_fire(&c, now, &t)) != 0) {
+            while ((name = act_clock_fire(&c, now, &t)) != 0) {
                 uint32_t best = 0;
                 for (uint32_t i = 1; i < n; i++) {
                     if (model[i].deadline < model[best].deadline ||
@@ -55,18 +55,18 @@ START_TEST(heap_matches_a_list) {
                 ck_assert_uint_eq(name, model[best].name);
                 ck_assert_uint_eq(t->cookie, model[best].order);
                 ck_assert_uint_le(t->deadline_ns, now);
-                ck_assert(clock_settle(&c, &list, name));
-                ck_assert(!clock_settle(&c, &list, name));
+                ck_assert(act_clock_settle(&c, &list, name));
+                ck_assert(!act_clock_settle(&c, &list, name));
                 model[best] = model[--n];
             }
             for (uint32_t i = 0; i < n; i++)
                 ck_assert_uint_gt(model[i].deadline, now);
         }
     }
-    clock_cancel_all(&c, &list);
-    ck_assert_uint_eq(clock_next(&c), UINT64_MAX);
+    act_clock_cancel_all(&c, &list);
+    ck_assert_uint_eq(act_clock_next(&c), UINT64_MAX);
     ck_assert_uint_eq(list, 0);
-    clock_close(&c);
+    act_clock_close(&c);
 }
 END_TEST
 
@@ -115,7 +115,7 @@ START_TEST(timers_fire_in_order) {
         ck_assert_uint_eq(me.late, 0);
         if (sim) /* virtual: the clock jumped, it did not run */
             ck_assert_uint_lt(end, 5010000);
-        /* In simulation two messages that wait together may come in any order; these deadlines differ or are equal. */
+        /* In simulation two messages of equal deadline wait together and may come in any order. */
         for (uint32_t i = 0; i < 5; i++) {
             if (!sim || (expected[i] != 2 && expected[i] != 3))
                 ck_assert_uint_eq(me.cookies[i], expected[i]);
@@ -124,7 +124,7 @@ START_TEST(timers_fire_in_order) {
 }
 END_TEST
 
-/* Two timers due together: the first one's message cancels the second, which waits in the mailbox already. */
+/* Two timers due together: the first message cancels the second, which waits in the mailbox. */
 struct rivals {
     uint64_t names[2];
     uint32_t got;
