@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Counted credit of a sender: how many messages of a kind may be under way. A full mailbox is a bug, so the sender
- * takes a credit before it sends and gives it back when the answer has come. Owned by one actor; plain numbers.
+ * Counted credit of a sender: how many messages of a kind may be under way. A full mailbox is a
+ * bug, so the sender takes a credit before it sends and gives it back when the answer has come.
+ * Owned by one actor; plain numbers.
  */
 #ifndef ACTORS_CREDIT_H
 #define ACTORS_CREDIT_H

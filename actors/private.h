@@ -55,8 +55,7 @@ struct act_actor {
     bool told; /* got ACT_KIND_stop */
 };
 
-/* Envelopes: fresh ones from the front of nodes, used ones from free; what others freed comes back
- * by returned. */
+/* Envelopes: fresh ones from nodes, used ones from free; what others freed comes by returned. */
 struct act_pool {
     struct act_msg *free;
     struct act_msg *nodes;
@@ -137,9 +136,8 @@ struct act_msg *act_node_of(struct act_rt *rt, uint32_t ref);
 /* worker.c */
 struct act_ctx *act_worker_open(struct act_rt *rt, uint32_t index, bool own);
 void act_worker_close(struct act_ctx *ctx);
-void act_worker_run(struct act_ctx *ctx);
 void act_worker_wake(struct act_ctx *ctx);
-void *act_worker_thread(void *arg);
+void *act_worker_thread(void *ctx);
 void act_push(struct act_rt *rt, uint32_t worker, act_id_t to, struct act_msg *msg);
 
 /* drain.c */

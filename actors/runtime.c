@@ -106,7 +106,7 @@ void act_rt_run(struct act_rt *rt) {
     if (rt->sim != NULL)
         act_sim_step(rt, 0);
     else
-        act_worker_run(rt->workers[0]);
+        act_worker_thread(rt->workers[0]);
 }
 
 static void rt_stop(struct act_rt *rt, uint32_t how) {

@@ -248,7 +248,8 @@ static void worker_leave(struct act_ctx *ctx) {
     check_context("none", "none");
 }
 
-void act_worker_run(struct act_ctx *ctx) {
+void *act_worker_thread(void *arg) {
+    struct act_ctx *ctx = arg;
     for (;;) {
         if (act_mailbox_has(&ctx->box))
             worker_take(ctx);
@@ -264,9 +265,5 @@ void act_worker_run(struct act_ctx *ctx) {
         }
     }
     worker_leave(ctx);
-}
-
-void *act_worker_thread(void *arg) {
-    act_worker_run(arg);
     return NULL;
 }

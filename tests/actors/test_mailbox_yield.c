@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The real code of actors/mailbox.h under every kind of interleaving: two senders, one owner and one that stops the
- * owner run as coroutines that hand control to a seeded scheduler between any two shared accesses. The sleep of
- * the owner is a futex as the kernel defines it: look at the counter and fall asleep in one step, woken only when
- * asleep. Claims: I1 to I4 of mailbox.h. With the counter sampled after the mark the test must find a lost wake.
+ * The real code of actors/mailbox.h under every kind of interleaving: two senders, one owner and
+ * one that stops the owner run as coroutines that hand control to a seeded scheduler between any
+ * two shared accesses. The sleep of the owner is a futex as the kernel defines it: look at the
+ * counter and fall asleep in one step, woken only when asleep. Claims: I1 to I4 of mailbox.h. With
+ * the counter sampled after the mark the test must find a lost wake.
  */
 #define MAILBOX_YIELD(site) coroutine_yield()
 static void coroutine_yield(void);

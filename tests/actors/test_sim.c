@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The simulation: equal seeds give equal traces, different seeds differ, one sender's order is kept while everything
- * else is shuffled, time jumps, faults come in bursts and end, a stop ends it.
+ * The simulation: equal seeds give equal traces, different seeds differ, one sender's order is
+ * kept while everything else is shuffled, time jumps, faults come in bursts and end, a stop ends
+ * it.
  */
 #include <string.h>
 

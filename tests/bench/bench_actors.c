@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the actors cost, each row beside a bare C loop of the same run.
  *
- * The bare loop: two structs that call each other by function pointer; a call takes an envelope from a free list,
- * fills it with the same body, puts it on one queue of envelopes, and the loop takes it off, calls, and frees it. No
- * handles, no checks, no other threads. Create: malloc and zero the struct, queue one message, run it, free it.
- * Each row is the median of several runs; the bare loop is measured beside every run.
+ * The bare loop: two structs that call each other by function pointer; a call takes an envelope
+ * from a free list, fills it with the same body, puts it on one queue of envelopes, and the loop
+ * takes it off, calls, and frees it. No handles, no checks, no other threads. Create: malloc and
+ * zero the struct, queue one message, run it, free it. Each row is the median of several runs; the
+ * bare loop is measured beside every run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,7 +237,7 @@ static double actor_pingpong(void *arg) {
     return (double)((a.end > b.end ? a.end : b.end) - a.start) / (double)p->n;
 }
 
-/* ---- many to one: each producer keeps WINDOWS bursts under way, the receiver pays for each burst ---- */
+/* ---- many to one: a producer keeps WINDOWS bursts under way, the receiver pays for each ---- */
 
 enum { BURST = 128, WINDOWS = 8, K_PAY = K_CREATE + 1, K_MAIL };
 
