@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The planner's side of requests: submit, queue, admission, pages, wants, ends, drain.
+ */
+#include "lanes/planner.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lanes/lane.h"
+#include "lanes/private.h"
+
+ACT_HANDLER(planner, lane_planner, lane, submit);
+ACT_HANDLER(planner, lane_planner, lane, cancel);
+ACT_HANDLER(planner, lane_planner, lane, want);
+ACT_HANDLER(planner, lane_planner, lane, done);
+ACT_HANDLER(planner, lane_planner, lane, drain);
+ACT_HANDLER(planner, lane_planner, lane, stats);
+ACT_HANDLER(planner, lane_planner, ses, admitted);
+ACT_HANDLER(planner, lane_planner, ses, denied);
+ACT_HANDLER(planner, lane_planner, ses, extended);
+ACT_HANDLER(planner, lane_planner, ses, sealed);
+ACT_HANDLER(planner, lane_planner, ses, released);
+ACT_HANDLER(planner, lane_planner, fab, ran);
+
+static void planner_check_drained(struct act_ctx *ctx, struct lane_planner *p);
+
+enum { PLANNER_RETRY_MS = 250, PLANNER_EXTEND_MAX = 8 };
+
+/* ---- slots ---- */
+
+static void planner_free_slot(struct lane_planner *p, uint32_t slot) {
+    struct planner_lane *l = &p->lanes[slot];
+    lane_slot_clear(l->slot);
+    l->phase = PLANNER_FREE;
+    l->next_free = p->free_head;
+    p->free_head = slot + 1;
+    p->used--;
+}
+
+static void planner_list_remove(uint32_t *list, uint32_t *n, uint32_t slot) {
+    for (uint32_t i = 0; i < *n; i++)
+        if (list[i] == slot) {
+            memmove(list + i, list + i + 1, (*n - i - 1) * sizeof list[0]);
+            (*n)--;
+            return;
+        }
+    CHECK(!"a slot is missing from its list");
+}
+
+/* The lane of a public name, or NULL. */
+static struct planner_lane *planner_named(struct lane_planner *p, uint64_t name) {
+    uint64_t index = (name & 0xffffffffu) - 1u;
+    if (index >= p->config.slots_max)
+        return NULL;
+    struct planner_lane *l = &p->lanes[index];
+    if (l->phase == PLANNER_FREE || lane_slot_name(l->slot) != name)
+        return NULL;
+    return l;
+}
+
+void planner_finish_lane(struct act_ctx *ctx, struct lane_planner *p, uint32_t slot,
+                         enum lane_end end, enum status status) {
+    struct planner_lane *l = &p->lanes[slot];
+    if (l->finishing || l->phase == PLANNER_FREE || l->phase >= PLANNER_DONE)
+        return;
+    l->finishing = true;
+    if (end == LANE_END_CANCELLED)
+        p->counters.cancelled++;
+    ACT_SEND(ctx, l->actor, lane, finish, .end = end, .status = status);
+}
+
+void planner_finish_all(struct act_ctx *ctx, struct lane_planner *p, enum lane_end end,
+                        enum status status) {
+    for (uint32_t i = 0; i < p->config.slots_max; i++)
+        planner_finish_lane(ctx, p, i, end, status);
+}
+
+/* ---- submit, queue, admission ---- */
+
+static void planner_refuse(struct act_ctx *ctx, struct lane_planner *p,
+                           const struct lane_request *r, struct lane_refusal refusal,
+                           uint32_t retry_ms) {
+    p->counters.refused++;
+    ACT_SEND(ctx, r->client, lane, refused, .request = r->id, .status = refusal.status,
+             .retry_ms = retry_ms, .value = refusal.value, .limit = refusal.limit);
+}
+
+/* The next request to ask memory for: priority, then arrival; those that memory had no room for wait for a release, and
+ * others may pass them only a bounded number of times. */
+static uint32_t planner_next_queued(const struct lane_planner *p) {
+    uint32_t best = UINT32_MAX;
+    for (uint32_t k = 0; k < p->n_queue; k++) {
+        const struct planner_lane *l = &p->lanes[p->queue[k]];
+        if (l->finishing)
+            continue;
+        if (l->denied_epoch == p->release_epoch) {
+            if (l->bypassed >= PLANNER_BYPASS_MAX)
+                return UINT32_MAX;
+            continue;
+        }
+        /* One that was passed too often goes before any priority. */
+        if (l->bypassed >= PLANNER_BYPASS_MAX)
+            return p->queue[k];
+        if (best == UINT32_MAX || l->slot->priority > p->lanes[best].slot->priority)
+            best = p->queue[k];
+    }
+    return best;
+}
+
+static void planner_admit_next(struct act_ctx *ctx, struct lane_planner *p) {
+    if (p->admitting || p->running >= p->config.lanes_max || p->dead != STATUS_OK)
+        return;
+    uint32_t slot = planner_next_queued(p);
+    if (slot == UINT32_MAX)
+        return;
+    struct planner_lane *l = &p->lanes[slot];
+    for (uint32_t k = 0; p->queue[k] != slot; k++)
+        p->lanes[p->queue[k]].bypassed++;
+    planner_list_remove(p->queue, &p->n_queue, slot);
+    l->phase = PLANNER_ADMITTING;
+    p->admitting = true;
+    p->running++;
+    bool reuse = (l->slot->flags & LANE_NO_REUSE) == 0 && !p->config.no_reuse;
+    ACT_SEND(ctx, p->memory, ses, admit, .ids = l->slot->ids, .tenant = l->slot->tenant,
+             .slot = slot, .n_ids = l->slot->n_prompt, .max_tokens = l->total_max, .reuse = reuse);
+}
+
+void planner_on_submit(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                       const struct lane_submit *m) {
+    (void)from;
+    const struct lane_request *r = m->request;
+    struct lane_refusal refusal = lane_admit_check(r, &p->config.limits);
+    if (refusal.status != STATUS_OK) {
+        planner_refuse(ctx, p, r, refusal, 0);
+        return;
+    }
+    if (p->dead != STATUS_OK || p->draining) {
+        refusal.status = p->dead != STATUS_OK ? p->dead : STATUS_DRAINING;
+        planner_refuse(ctx, p, r, refusal, p->draining ? 1000 : 0);
+        return;
+    }
+    if (p->free_head == 0) {
+        refusal = (struct lane_refusal){STATUS_QUEUE_FULL, p->used, p->config.slots_max};
+        planner_refuse(ctx, p, r, refusal, PLANNER_RETRY_MS);
+        return;
+    }
+    uint32_t slot = p->free_head - 1;
+    struct planner_lane *l = &p->lanes[slot];
+    p->free_head = l->next_free;
+    p->used++;
+    struct lane_slot *s = l->slot;
+    *l = (struct planner_lane){.phase = PLANNER_QUEUED,
+                               .slot = s,
+                               .arrived = ++p->arrivals,
+                               .arrived_ns = act_now_ns(ctx)};
+    lane_slot_fill(s, r);
+    l->total_max = s->n_prompt + s->new_max;
+    l->denied_epoch = UINT64_MAX;
+    l->actor = act_spawn_here(ctx, &lane_kind, s);
+    CHECK(l->actor != 0); /* the runtime was opened with room for all slots */
+    if (r->deadline_ns > 0)
+        l->timer = act_timer_arm(ctx, r->deadline_ns, lane_slot_name(s));
+    p->counters.requests++;
+    p->queue[p->n_queue++] = slot;
+    planner_admit_next(ctx, p);
+}
+
+void planner_on_admitted(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                         const struct ses_admitted *m) {
+    (void)from;
+    struct planner_lane *l = &p->lanes[m->slot];
+    CHECK(p->admitting && m->matched < l->slot->n_prompt);
+    p->admitting = false;
+    l->has_pages = true;
+    l->n_pages = m->n_pages;
+    l->copy = (struct gpu_copy){.src = m->copy_src, .dst = m->copy_dst, .tokens = m->copy_tokens};
+    l->next_pos = l->sealed_rows = m->matched;
+    if (l->phase == PLANNER_DONE) { /* cancelled meanwhile */
+        planner_maybe_release(ctx, p, m->slot);
+        return;
+    }
+    l->phase = PLANNER_RUNNING;
+    p->active[p->n_active++] = m->slot;
+    p->counters.resumed += m->matched;
+    uint64_t queued_us = (act_now_ns(ctx) - l->arrived_ns) / 1000;
+    ACT_SEND(ctx, l->actor, lane, begin, .matched = m->matched, .reason = m->reason,
+             .queued_us = queued_us > UINT32_MAX ? UINT32_MAX : (uint32_t)queued_us);
+    planner_admit_next(ctx, p);
+}
+
+void planner_on_denied(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                       const struct ses_denied *m) {
+    (void)from;
+    struct planner_lane *l = &p->lanes[m->slot];
+    CHECK(p->admitting);
+    p->admitting = false;
+    if (l->phase == PLANNER_DONE) {
+        planner_maybe_release(ctx, p, m->slot);
+        planner_check_drained(ctx, p);
+        return;
+    }
+    p->running--;
+    l->phase = PLANNER_QUEUED;
+    l->denied_epoch = p->release_epoch;
+    uint32_t k = p->n_queue++; /* back to its place: the queue is in order of arrival */
+    while (k > 0 && p->lanes[p->queue[k - 1]].arrived > l->arrived) {
+        p->queue[k] = p->queue[k - 1];
+        k--;
+    }
+    p->queue[k] = m->slot;
+    /* With nothing running no release will come: it can never be admitted. */
+    if (m->status != STATUS_AGAIN || p->running == 0)
+        planner_finish_lane(ctx, p, m->slot, LANE_END_FAILED, STATUS_NO_PAGES);
+    planner_admit_next(ctx, p);
+}
+
+/* ---- wants and pages ---- */
+
+static void planner_extend(struct act_ctx *ctx, struct lane_planner *p, struct planner_lane *l) {
+    uint32_t page = p->config.shared->page_tokens;
+    uint32_t need = l->end_pos + GPU_WINDOW_MAX;
+    if (need > l->total_max)
+        need = l->total_max;
+    uint32_t pages = (need + page - 1) / page;
+    if (l->extending || pages <= l->n_pages)
+        return;
+    uint32_t n = pages - l->n_pages;
+    l->extending = true;
+    ACT_SEND(ctx, p->memory, ses, extend, .slot = l->slot->index,
+             .n_pages = n < PLANNER_EXTEND_MAX ? n : PLANNER_EXTEND_MAX);
+}
+
+void planner_on_extended(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                         const struct ses_extended *m) {
+    (void)from;
+    struct planner_lane *l = &p->lanes[m->slot];
+    CHECK(l->extending && m->n_pages > 0 && l->n_pages + m->n_pages <= p->config.pages_per_slot);
+    l->extending = false;
+    uint32_t *table = p->tables + (size_t)m->slot * p->config.pages_per_slot;
+    for (uint32_t i = 0; i < m->n_pages; i++)
+        table[l->n_pages++] = m->page[i];
+    if (l->phase == PLANNER_RUNNING)
+        planner_extend(ctx, p, l);
+    else
+        planner_maybe_release(ctx, p, m->slot);
+}
+
+/* Shares the full pages that are complete since the last time. */
+static void planner_seal(struct act_ctx *ctx, struct lane_planner *p, struct planner_lane *l,
+                         uint32_t rows) {
+    uint32_t page = p->config.shared->page_tokens;
+    if (l->sealing || (l->slot->flags & LANE_NO_KEEP) != 0 ||
+        rows / page <= l->sealed_rows / page)
+        return;
+    l->sealing = true;
+    l->sealed_rows = rows;
+    ACT_SEND(ctx, p->memory, ses, seal, .ids = l->slot->ids, .slot = l->slot->index,
+             .n_rows = rows);
+}
+
+void planner_on_sealed(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                       const struct ses_sealed *m) {
+    (void)from;
+    struct planner_lane *l = &p->lanes[m->slot];
+    CHECK(l->sealing);
+    l->sealing = false;
+    planner_maybe_release(ctx, p, m->slot);
+}
+
+static void planner_count_new(struct lane_planner *p, struct planner_lane *l) {
+    uint32_t n = l->slot->n - l->slot->n_prompt;
+    p->counters.tokens_out += n - l->n_new;
+    l->n_new = n;
+}
+
+void planner_on_want(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                     const struct lane_want *m) {
+    struct planner_lane *l = &p->lanes[m->slot];
+    CHECK(l->actor == from && l->phase == PLANNER_RUNNING && !l->wanting);
+    CHECK(m->n_rows >= 1 && m->first_pos + m->n_rows <= l->total_max);
+    l->wanting = true;
+    l->may_ahead = m->may_ahead != 0;
+    l->first_pos = m->first_pos;
+    l->kind = m->kind;
+    l->end_pos = m->first_pos + m->n_rows;
+    if (l->ahead) {
+        l->ahead = false;
+        l->kind = LANE_WANT_DECODE;
+        l->end_pos = m->first_pos + 1;
+        l->next_pos = l->end_pos; /* its row is in the plan under way */
+    } else {
+        l->next_pos = m->first_pos;
+    }
+    planner_count_new(p, l);
+    if (m->kind != LANE_WANT_PROMPT)
+        planner_seal(ctx, p, l, m->first_pos);
+    planner_extend(ctx, p, l);
+    planner_answered(ctx, p, l);
+}
+
+/* ---- ends ---- */
+
+void planner_maybe_release(struct act_ctx *ctx, struct lane_planner *p, uint32_t slot) {
+    struct planner_lane *l = &p->lanes[slot];
+    if (l->phase != PLANNER_DONE || l->in_plans > 0 || l->extending || l->sealing)
+        return; /* keeps I5 */
+    if (!l->has_pages) {
+        p->running--;
+        planner_free_slot(p, slot);
+        planner_admit_next(ctx, p);
+        return;
+    }
+    if (l->copy.tokens > 0) {
+        /* The shared part of the last page was never copied: those rows do not exist. */
+        uint32_t whole = l->slot->matched - l->slot->matched % p->config.shared->page_tokens;
+        if (l->keep_rows > whole)
+            l->keep_rows = whole;
+        l->copy.tokens = 0;
+        ACT_SEND(ctx, p->memory, ses, copied, .slot = slot);
+    }
+    l->phase = PLANNER_RELEASING;
+    bool keep = (l->slot->flags & LANE_NO_KEEP) == 0 && p->dead == STATUS_OK;
+    ACT_SEND(ctx, p->memory, ses, release, .ids = l->slot->ids, .slot = slot,
+             .n_rows = keep ? l->keep_rows : 0, .keep = keep);
+}
+
+static void planner_check_drained(struct act_ctx *ctx, struct lane_planner *p) {
+    if (!p->draining || p->used > 0 || p->drain_client == 0)
+        return;
+    if (p->drain_timer != 0)
+        act_timer_cancel(ctx, p->drain_timer);
+    p->drain_timer = 0;
+    ACT_SEND(ctx, p->drain_client, lane, drained, .cancelled = p->drain_cancelled);
+    p->drain_client = 0;
+}
+
+void planner_on_done(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                     const struct lane_done *m) {
+    struct planner_lane *l = &p->lanes[m->slot];
+    CHECK(l->actor == from && l->phase != PLANNER_FREE && l->phase < PLANNER_DONE);
+    if (l->timer != 0)
+        act_timer_cancel(ctx, l->timer);
+    l->timer = 0;
+    if (m->end == LANE_END_FAILED)
+        p->counters.failed++;
+    planner_count_new(p, l);
+    p->counters.drafted += l->slot->drafted;
+    p->counters.accepted += l->slot->accepted;
+    l->keep_rows = m->n_rows;
+    l->wanting = false;
+    enum planner_phase phase = l->phase;
+    l->phase = PLANNER_DONE;
+    if (phase == PLANNER_QUEUED) {
+        planner_list_remove(p->queue, &p->n_queue, m->slot);
+        planner_free_slot(p, m->slot);
+        planner_admit_next(ctx, p);
+    } else if (phase == PLANNER_RUNNING) {
+        planner_list_remove(p->active, &p->n_active, m->slot);
+        planner_answered(ctx, p, l);
+        planner_maybe_release(ctx, p, m->slot);
+    }
+    planner_check_drained(ctx, p);
+}
+
+void planner_on_released(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                         const struct ses_released *m) {
+    (void)from;
+    CHECK(p->lanes[m->slot].phase == PLANNER_RELEASING);
+    p->running--;
+    p->release_epoch++;
+    p->counters.pages_free = m->pages_free;
+    planner_free_slot(p, m->slot);
+    planner_admit_next(ctx, p);
+    planner_check_drained(ctx, p);
+}
+
+void planner_on_cancel(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                       const struct lane_cancel *m) {
+    (void)from;
+    struct planner_lane *l = planner_named(p, m->lane);
+    if (l != NULL)
+        planner_finish_lane(ctx, p, l->slot->index, LANE_END_CANCELLED, STATUS_CANCELLED);
+}
+
+/* ---- control ---- */
+
+void planner_on_drain(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                      const struct lane_drain *m) {
+    p->draining = true;
+    p->drain_client = from;
+    if (p->drain_timer != 0)
+        act_timer_cancel(ctx, p->drain_timer);
+    p->drain_timer = act_timer_arm(ctx, m->deadline_ns, PLANNER_COOKIE_DRAIN);
+    planner_check_drained(ctx, p);
+}
+
+void planner_on_stats(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                      const struct lane_stats *m) {
+    p->counters.running = p->running;
+    p->counters.queued = p->n_queue;
+    p->counters.draining = p->draining;
+    ACT_SEND(ctx, from, lane, stats_are, .token = m->token, .counters = &p->counters);
+}
+
+static void planner_on_timer(struct act_ctx *ctx, struct lane_planner *p, uint64_t cookie) {
+    if (cookie == PLANNER_COOKIE_DRAIN) {
+        p->drain_timer = 0;
+        p->drain_cancelled += p->n_queue + p->running;
+        planner_finish_all(ctx, p, LANE_END_CANCELLED, STATUS_SHUTDOWN);
+        return;
+    }
+    struct planner_lane *l = planner_named(p, cookie);
+    if (l == NULL)
+        return;
+    l->timer = 0;
+    planner_finish_lane(ctx, p, l->slot->index, LANE_END_CANCELLED, STATUS_TIMEOUT);
+}
+
+void planner_on_ran(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                    const struct fab_ran *m) {
+    (void)from;
+    planner_round_returned(ctx, p, m->round, (enum status)m->status);
+}
+
+static void planner_receive(struct act_ctx *ctx, void *state_, const struct act_msg *msg) {
+    struct lane_planner *state = state_;
+    switch (msg->kind) {
+    case ACT_KIND_start:
+        break;
+    case ACT_KIND_timer: {
+        struct act_timer_msg t;
+        memcpy(&t, msg->body, sizeof t);
+        planner_on_timer(ctx, state, t.cookie);
+        break;
+    }
+    case ACT_KIND_gone: /* a lane that ended by itself while it was told something, or a client that left */
+        break;
+    case ACT_KIND_stop:
+        act_exit(ctx);
+        break;
+        ACT_CASE(planner, fab, ran)
+        ACT_CASE(planner, lane, want)
+        ACT_CASE(planner, lane, done)
+        ACT_CASE(planner, lane, submit)
+        ACT_CASE(planner, lane, cancel)
+        ACT_CASE(planner, lane, drain)
+        ACT_CASE(planner, lane, stats)
+        ACT_CASE(planner, ses, admitted)
+        ACT_CASE(planner, ses, denied)
+        ACT_CASE(planner, ses, extended)
+        ACT_CASE(planner, ses, sealed)
+        ACT_CASE(planner, ses, released)
+    default:
+        CHECK(!"the planner got a message that is not for it");
+    }
+}
+
+static void planner_batch_end(struct act_ctx *ctx, void *state) {
+    planner_close_plans(ctx, state);
+}
+
+const struct act_kind lane_planner_kind = {
+    .name = "planner", .receive = planner_receive, .batch_end = planner_batch_end};
+
+/* ---- life ---- */
+
+static void *planner_zeroed(size_t n, size_t size) {
+    return calloc(n > 0 ? n : 1, size);
+}
+
+static bool planner_allocate(struct lane_planner *p) {
+    const struct lane_planner_config *c = &p->config;
+    size_t n = c->slots_max;
+    p->lanes = planner_zeroed(n, sizeof *p->lanes);
+    p->active = planner_zeroed(n, sizeof *p->active);
+    p->queue = planner_zeroed(n, sizeof *p->queue);
+    p->wants = planner_zeroed(n, sizeof *p->wants);
+    p->rows = planner_zeroed(n, sizeof *p->rows);
+    p->order = planner_zeroed(n, sizeof *p->order);
+    p->want_slot = planner_zeroed(n, sizeof *p->want_slot);
+    p->want_ahead = planner_zeroed(n, sizeof *p->want_ahead);
+    p->seen = planner_zeroed(n, sizeof *p->seen);
+    p->entries = planner_zeroed(n, sizeof *p->entries);
+    p->tables = planner_zeroed(n * c->pages_per_slot, sizeof *p->tables);
+    p->samples = planner_zeroed(PLANNER_SAMPLES, sizeof *p->samples);
+    p->rounds = planner_zeroed(PLANNER_ROUNDS, sizeof *p->rounds);
+    if (p->lanes == NULL || p->active == NULL || p->queue == NULL || p->wants == NULL ||
+        p->rows == NULL || p->order == NULL || p->want_slot == NULL || p->want_ahead == NULL ||
+        p->seen == NULL || p->entries == NULL || p->tables == NULL || p->samples == NULL ||
+        p->rounds == NULL)
+        return false;
+    for (uint32_t i = 0; i < PLANNER_ROUNDS; i++) {
+        struct planner_round *r = &p->rounds[i];
+        r->seqs = planner_zeroed(c->plan_limits.seqs, sizeof *r->seqs);
+        if (r->seqs == NULL || gpu_round_new(&c->plan_limits, c->world, &r->g) != STATUS_OK)
+            return false;
+        planner_put(&p->idle, r);
+    }
+    return true;
+}
+
+enum status lane_planner_open(const struct lane_planner_config *config, struct lane_planner **out,
+                              struct status_note *note) {
+    struct lane_planner *p = planner_zeroed(1, sizeof *p);
+    if (p == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for the planner");
+    p->config = *config;
+    if (!planner_allocate(p)) {
+        lane_planner_close(p);
+        return status_say(note, STATUS_NO_MEMORY,
+                          "no memory for the planner's tables (%u slots of %u pages, %u rows a round)",
+                          config->slots_max, config->pages_per_slot, config->plan_limits.rows);
+    }
+    enum status s = lane_slots_open(config->shared, config->slots_max, &p->slots, note);
+    if (s != STATUS_OK) {
+        lane_planner_close(p);
+        return s;
+    }
+    for (uint32_t i = config->slots_max; i-- > 0;) {
+        p->lanes[i].slot = &p->slots[i];
+        p->lanes[i].next_free = p->free_head;
+        p->free_head = i + 1;
+    }
+    p->counters.lanes_max = config->lanes_max;
+    p->counters.pages_total = p->counters.pages_free = config->limits.pages_total;
+    p->counters.page_tokens = config->shared->page_tokens;
+    p->counters.kv_capacity_tokens =
+        (uint64_t)config->limits.pages_total * config->shared->page_tokens;
+    *out = p;
+    return STATUS_OK;
+}
+
+void lane_planner_close(struct lane_planner *p) {
+    if (p == NULL)
+        return;
+    for (uint32_t i = 0; p->rounds != NULL && i < PLANNER_ROUNDS; i++) {
+        free(p->rounds[i].seqs);
+        gpu_round_free(p->rounds[i].g);
+    }
+    lane_slots_close(p->slots, p->config.slots_max);
+    free(p->rounds);
+    free(p->samples);
+    free(p->tables);
+    free(p->entries);
+    free(p->seen);
+    free(p->want_ahead);
+    free(p->want_slot);
+    free(p->order);
+    free(p->rows);
+    free(p->wants);
+    free(p->queue);
+    free(p->active);
+    free(p->lanes);
+    free(p);
+}
+
+uint32_t *lane_planner_tables(struct lane_planner *p) {
+    return p->tables;
+}
+
+void lane_planner_wire(struct lane_planner *p, act_id_t self, act_id_t memory,
+                       act_id_t conductor) {
+    p->self = self;
+    p->memory = memory;
+    p->conductor = conductor;
+    p->config.shared->planner = self;
+}
+
+const struct lane_counters *lane_planner_counters(const struct lane_planner *p) {
+    return &p->counters;
+}
+
+uint32_t lane_planner_host_samples(const struct lane_planner *p, uint32_t lanes, uint64_t *ns,
+                                   uint32_t n) {
+    uint32_t found = 0;
+    uint64_t have = p->n_samples < PLANNER_SAMPLES ? p->n_samples : PLANNER_SAMPLES;
+    for (uint64_t i = 0; i < have && found < n; i++)
+        if (p->samples[i].lanes == lanes)
+            ns[found++] = p->samples[i].ns;
+    return found;
+}
+
+enum status lane_planner_dead(const struct lane_planner *p) {
+    return p->dead;
+}
