@@ -187,6 +187,9 @@ static bool planner_close_one(struct act_ctx *ctx, struct lane_planner *p) {
     if (p->dead != STATUS_OK || p->delivering != NULL || p->returned.n > 0 || p->idle.n == 0 ||
         p->under_way.n >= (p->config.ahead ? 2u : 1u))
         return false;
+    if (p->hold && p->under_way.n > 0)
+        return false; /* what follows a failed plan is void: plan on when it has come back */
+    p->hold = false;
     if (p->n_active == 0)
         return false;
     if (planner_close_alone(ctx, p))
@@ -319,6 +322,7 @@ static void planner_deliver_round(struct act_ctx *ctx, struct lane_planner *p,
             planner_deliver_seq(ctx, p, r, i);
         return;
     }
+    p->hold = true;
     if (r->status != STATUS_AGAIN) {
         p->counters.rounds_failed++;
         if (!retry && p->dead == STATUS_OK)

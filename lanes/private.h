@@ -86,6 +86,7 @@ struct lane_planner {
     struct planner_fifo idle, under_way, returned;
     struct planner_round *delivering;
     struct planner_round *rounds; /* [PLANNER_ROUNDS] */
+    bool hold; /* a round failed while another was under way */
     enum status dead;
     bool draining;
     act_id_t drain_client;

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Opens the parts in order, wires the actors, and takes everything down again.
+ */
+#include "lanes/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fabric/collective.h"
+#include "fabric/conductor.h"
+#include "gpu/rank.h"
+#include "lanes/planner.h"
+#include "lanes/slot.h"
+#include "sessions/memory.h"
+
+enum {
+    ENGINE_LANES_DEFAULT = 64,
+    ENGINE_LANES_MAX = 256,
+    ENGINE_QUEUE_DEFAULT = 512,
+    ENGINE_QUEUE_MAX = 768,
+    ENGINE_ROUND_TOKENS = 512,
+    ENGINE_PIECE_TOKENS = 256,
+    ENGINE_PREFILL_SHARE = 50,
+    ENGINE_PAGE_TOKENS = 64,
+    ENGINE_CONTEXTS_DEFAULT = 16,
+    ENGINE_PENALISED_MAX = 1 << 20 /* counts in a plan */
+};
+static const uint64_t ENGINE_PIECE_NS = 250000000;
+static const uint64_t ENGINE_RANK_DEADLINE_NS = 30000000000;
+
+struct lane_engine {
+    struct lane_engine_config config;
+    struct act_rt *rt;
+    bool owns_rt, owns_model, has_net;
+    struct krn_model *opened;
+    const struct krn_model *model;
+    struct krn_net net;
+    struct krn_profile profile;
+    struct lane_tokenizer *tokenizer;
+    struct lane_shared shared;
+    struct gpu_limits limits;
+    uint32_t n_pages; /* the sink not counted */
+    uint32_t pages_per_slot, slots_max;
+    struct fab_collective_set *collective;
+    struct gpu_device *devices[GPU_WORLD_MAX];
+    struct gpu_rank *ranks[GPU_WORLD_MAX];
+    struct fab_conductor *conductor;
+    struct ses_memory *memory;
+    struct lane_planner *planner;
+    act_id_t planner_id, memory_id;
+};
+
+static uint32_t engine_or(uint32_t value, uint32_t otherwise) {
+    return value != 0 ? value : otherwise;
+}
+
+/* Fills in defaults and refuses what cannot be. */
+static enum status engine_settle(struct lane_engine *e, struct status_note *note) {
+    struct lane_engine_config *c = &e->config;
+    c->world = engine_or(c->world, 1);
+    c->lanes_max = engine_or(c->lanes_max, ENGINE_LANES_DEFAULT);
+    c->queue_max = engine_or(c->queue_max, ENGINE_QUEUE_DEFAULT);
+    c->round_tokens = engine_or(c->round_tokens, ENGINE_ROUND_TOKENS);
+    c->piece_tokens = engine_or(c->piece_tokens, ENGINE_PIECE_TOKENS);
+    c->prefill_share = engine_or(c->prefill_share, ENGINE_PREFILL_SHARE);
+    c->page_tokens = engine_or(c->page_tokens, ENGINE_PAGE_TOKENS);
+    if (c->lanes_max > ENGINE_LANES_MAX || c->queue_max > ENGINE_QUEUE_MAX)
+        return status_say(note, STATUS_TOO_LARGE, "%u lanes and a queue of %u were asked for; at most %d and %d can be had",
+                          c->lanes_max, c->queue_max, ENGINE_LANES_MAX, ENGINE_QUEUE_MAX);
+    if ((c->page_tokens & (c->page_tokens - 1)) != 0 || c->page_tokens > 1024 ||
+        (!c->fake && c->page_tokens < KRN_TILE))
+        return status_say(note, STATUS_BAD_REQUEST, "a page of %u tokens was asked for; it must be a power of two from 64 to 1024", c->page_tokens);
+    if (c->world > GPU_WORLD_MAX || (c->world & (c->world - 1)) != 0)
+        return status_say(note, STATUS_BAD_REQUEST, "%u ranks were asked for; 1, 2, 4 or 8 can be had", c->world);
+    if (c->round_tokens > 65536 || c->piece_tokens > c->round_tokens || c->prefill_share > 100)
+        return status_say(note, STATUS_BAD_REQUEST, "a round of %u tokens with pieces of %u and a prefill share of %u %% cannot be; pieces must fit in a round of at most 65536, the share in 100",
+                          c->round_tokens, c->piece_tokens, c->prefill_share);
+    return STATUS_OK;
+}
+
+static enum status engine_open_model(struct lane_engine *e, struct status_note *note) {
+    const struct lane_engine_config *c = &e->config;
+    if (c->fake) {
+        e->shared.vocab = engine_or(c->fake_vocab, 64);
+        e->shared.context = engine_or(c->fake_context, 256);
+        e->shared.n_eos = 1;
+        e->shared.eos[0] = 1;
+        return STATUS_OK;
+    }
+    if (c->model_path != NULL) {
+        TRY(krn_model_open(c->model_path, &e->opened, note));
+        e->model = e->opened;
+        /* A model without a tokenizer still serves token ids; a broken tokenizer is an error. */
+        enum status s = lane_tokenizer_open(c->model_path, &e->tokenizer, note);
+        if (s != STATUS_OK && s != STATUS_NOT_FOUND)
+            return s;
+    } else {
+        e->model = c->model;
+    }
+    TRY(krn_net_build(e->model, &e->net, note));
+    e->has_net = true;
+    const struct krn_config *m = &e->model->config;
+    TRY(krn_profile_portable(m, c->virtual_ranks, &e->profile, note));
+    if (c->world > e->profile.virtual_ranks)
+        return status_say(note, STATUS_BAD_REQUEST, "%u ranks were asked for but this model is cut in %u virtual ranks; use at most that many", c->world, e->profile.virtual_ranks);
+    if (c->context > m->context)
+        return status_say(note, STATUS_TOO_LARGE, "a context of %u tokens was asked for; the model was made for %u", c->context, m->context);
+    e->shared.vocab = m->vocab;
+    e->shared.context = engine_or(c->context, m->context);
+    e->shared.n_eos = m->n_eos;
+    memcpy(e->shared.eos, m->eos, sizeof e->shared.eos);
+    e->shared.tokenizer = e->tokenizer;
+    return STATUS_OK;
+}
+
+/* How many pages the KV budget buys, and the limits of a plan. */
+static enum status engine_size(struct lane_engine *e, struct status_note *note) {
+    const struct lane_engine_config *c = &e->config;
+    uint32_t page = c->page_tokens;
+    e->pages_per_slot = (e->shared.context + page - 1) / page;
+    if (c->fake) {
+        e->n_pages = (uint32_t)(c->kv_bytes > 0 ? c->kv_bytes / page : 16u * e->pages_per_slot);
+    } else {
+        uint64_t bytes = gpu_page_bytes(&e->model->config, &e->profile, page, 0, c->world);
+        uint64_t budget = c->kv_bytes;
+        if (budget == 0) {
+            budget = (uint64_t)ENGINE_CONTEXTS_DEFAULT * e->pages_per_slot * bytes;
+            uint64_t quarter = (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
+            budget = budget < quarter ? budget : quarter;
+        }
+        if (budget / bytes > UINT32_MAX / page - 1)
+            return status_say(note, STATUS_TOO_LARGE, "a KV budget of %llu bytes is more than this build can number in pages of %llu bytes", (unsigned long long)budget, (unsigned long long)bytes);
+        e->n_pages = (uint32_t)(budget / bytes);
+        if (e->n_pages == 0)
+            return status_say(note, STATUS_NO_PAGES, "a KV budget of %llu bytes holds no page; one page of %u tokens takes %llu bytes",
+                              (unsigned long long)budget, page, (unsigned long long)bytes);
+    }
+    uint32_t lanes = c->lanes_max, vocab = e->shared.vocab, context = e->shared.context;
+    uint64_t counts = (uint64_t)lanes * (context < vocab ? context : vocab);
+    e->slots_max = lanes + c->queue_max;
+    e->limits = (struct gpu_limits){
+        .rows = c->round_tokens + lanes * 2,
+        .seqs = lanes,
+        .draws = lanes * GPU_WINDOW_MAX < c->round_tokens + lanes * 2 ? lanes * GPU_WINDOW_MAX
+                                                                      : c->round_tokens + lanes * 2,
+        .copies = lanes,
+        .pages = lanes * e->pages_per_slot,
+        .counts = counts < ENGINE_PENALISED_MAX ? (uint32_t)counts : ENGINE_PENALISED_MAX,
+        .bias = lanes * LANE_BIAS_MAX,
+        .mask_words = lanes * ((vocab + 31) / 32),
+        .kept_logits = lanes < 8 ? lanes : 8,
+        .vocab = vocab};
+    if (e->limits.counts < (context < vocab ? context : vocab))
+        e->limits.counts = context < vocab ? context : vocab;
+    return STATUS_OK;
+}
+
+static enum status engine_open_devices(struct lane_engine *e, struct status_note *note) {
+    const struct lane_engine_config *c = &e->config;
+    if (c->world > 1 && !c->fake)
+        TRY(fab_collective_open(c->world, ENGINE_RANK_DEADLINE_NS, &e->collective, note));
+    for (uint32_t r = 0; r < c->world; r++) {
+        struct gpu_device_config d = {.net = c->fake ? NULL : &e->net,
+                                      .profile = e->profile,
+                                      .limits = e->limits,
+                                      .page_tokens = c->page_tokens,
+                                      .n_pages = e->n_pages + 1,
+                                      .threads = c->threads,
+                                      .rank = r,
+                                      .world = c->world,
+                                      .collective = fab_collective_rank(e->collective, r),
+                                      .isa = c->isa,
+                                      .vocab = e->shared.vocab,
+                                      .context = e->shared.context,
+                                      .fake_step_ns = c->fake_step_ns,
+                                      .seed = c->seed};
+        TRY(c->fake ? gpu_device_fake_open(&d, &e->devices[r], note)
+                    : gpu_device_cpu_open(&d, &e->devices[r], note));
+        if (!c->fake && c->perturb != 0)
+            gpu_device_cpu_perturb(e->devices[r], c->perturb);
+        struct gpu_rank_config rc = {.device = e->devices[r],
+                                     .rank = r,
+                                     .world = c->world,
+                                     .slow_ns = 1000000,
+                                     .before_step = c->before_step,
+                                     .self = c->before_step_self};
+        TRY(gpu_rank_open(&rc, &e->ranks[r]));
+    }
+    return STATUS_OK;
+}
+
+static enum status engine_open_actors(struct lane_engine *e, struct status_note *note) {
+    const struct lane_engine_config *c = &e->config;
+    struct fab_conductor_config fc = {.world = c->world,
+                                      .deadline_ns = c->fake || c->world > 1 ? ENGINE_RANK_DEADLINE_NS : 0,
+                                      .chain_start = c->fake ? 0 : krn_profile_digest(&e->profile)};
+    TRY(fab_conductor_open(&fc, &e->conductor));
+    struct lane_planner_config pc = {
+        .shared = &e->shared,
+        .limits = {.context = e->shared.context,
+                   .vocab = e->shared.vocab,
+                   .page_tokens = c->page_tokens,
+                   .pages_total = e->n_pages,
+                   .has_tokenizer = e->tokenizer != NULL},
+        .plan_limits = e->limits,
+        .lanes_max = c->lanes_max,
+        .queue_max = c->queue_max,
+        .slots_max = e->slots_max,
+        .pages_per_slot = e->pages_per_slot,
+        .round_tokens = c->round_tokens,
+        .piece_tokens = c->piece_tokens,
+        .prefill_share = c->prefill_share,
+        .piece_ns = ENGINE_PIECE_NS,
+        .world = c->world,
+        .ahead = c->ahead,
+        .no_reuse = c->no_reuse,
+        .policy = c->policy != NULL ? *c->policy : lane_policy_default};
+    TRY(lane_planner_open(&pc, &e->planner, note));
+    struct ses_memory_config mc = {.key = {.profile = c->fake ? 1 : krn_profile_digest(&e->profile),
+                                           .layout_version = 1,
+                                           .world = c->world},
+                                   .n_pages = e->n_pages,
+                                   .page_tokens = c->page_tokens,
+                                   .page_bytes = e->devices[0]->page_bytes,
+                                   .slots_max = e->slots_max,
+                                   .pages_per_slot_max = e->pages_per_slot,
+                                   .tables = lane_planner_tables(e->planner)};
+    if (e->model != NULL)
+        memcpy(mc.key.fingerprint, e->model->fingerprint, sizeof mc.key.fingerprint);
+    return ses_memory_open(&mc, &e->memory, note);
+}
+
+static enum status engine_spawn(struct lane_engine *e, struct status_note *note) {
+    const struct lane_engine_config *c = &e->config;
+    if (c->rt != NULL) {
+        e->rt = c->rt;
+    } else {
+        struct act_rt_config rc = {.port = ACT_PORT_THREADS,
+                                   .workers = 1,
+                                   .actors_max = e->slots_max + 64,
+                                   .messages_max = e->slots_max * 64 + 65536,
+                                   .timers_max = e->slots_max + 256};
+        TRY(act_rt_open(&rc, &e->rt, note));
+        e->owns_rt = true;
+    }
+    act_id_t ranks[GPU_WORLD_MAX];
+    bool own = c->rank_thread || (c->world > 1 && !c->fake);
+    for (uint32_t r = 0; r < c->world; r++)
+        ranks[r] = act_spawn(e->rt, &gpu_rank_kind, e->ranks[r], own ? ACT_OWN_THREAD : 0);
+    act_id_t conductor = act_spawn(e->rt, &fab_conductor_kind, e->conductor, 0);
+    e->memory_id = act_spawn(e->rt, &ses_memory_kind, e->memory, 0);
+    e->planner_id = act_spawn(e->rt, &lane_planner_kind, e->planner, 0);
+    if (ranks[c->world - 1] == 0 || conductor == 0 || e->memory_id == 0 || e->planner_id == 0)
+        return status_say(note, STATUS_NO_MEMORY, "the runtime has no room for the engine's actors");
+    for (uint32_t r = 0; r < c->world; r++)
+        gpu_rank_wire(e->ranks[r], conductor);
+    fab_conductor_wire(e->conductor, ranks, e->planner_id);
+    ses_memory_wire(e->memory, e->planner_id, conductor);
+    lane_planner_wire(e->planner, e->planner_id, e->memory_id, conductor);
+    return STATUS_OK;
+}
+
+static enum status engine_open_parts(struct lane_engine *e, struct status_note *note) {
+    TRY(engine_settle(e, note));
+    TRY(engine_open_model(e, note));
+    e->shared.page_tokens = e->config.page_tokens;
+    TRY(engine_size(e, note));
+    TRY(engine_open_devices(e, note));
+    TRY(engine_open_actors(e, note));
+    return engine_spawn(e, note);
+}
+
+enum status lane_engine_open(const struct lane_engine_config *config, struct lane_engine **out,
+                             struct status_note *note) {
+    struct lane_engine *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for the engine");
+    e->config = *config;
+    enum status s = engine_open_parts(e, note);
+    if (s != STATUS_OK) {
+        lane_engine_close(e);
+        return s;
+    }
+    *out = e;
+    return STATUS_OK;
+}
+
+void lane_engine_close(struct lane_engine *e) {
+    if (e == NULL)
+        return;
+    if (e->owns_rt)
+        act_rt_close(e->rt);
+    lane_planner_close(e->planner);
+    if (e->memory != NULL)
+        ses_memory_close(e->memory);
+    if (e->conductor != NULL)
+        fab_conductor_close(e->conductor);
+    for (uint32_t r = 0; r < GPU_WORLD_MAX; r++) {
+        if (e->ranks[r] != NULL)
+            gpu_rank_close(e->ranks[r]);
+        if (e->devices[r] != NULL)
+            e->devices[r]->ops->close(e->devices[r]);
+    }
+    fab_collective_close(e->collective);
+    if (e->tokenizer != NULL)
+        lane_tokenizer_close(e->tokenizer);
+    if (e->has_net)
+        krn_net_free(&e->net);
+    if (e->opened != NULL)
+        krn_model_close(e->opened);
+    free(e);
+}
+
+struct act_rt *lane_engine_rt(struct lane_engine *e) {
+    return e->rt;
+}
+
+act_id_t lane_engine_planner(const struct lane_engine *e) {
+    return e->planner_id;
+}
+
+act_id_t lane_engine_memory(const struct lane_engine *e) {
+    return e->memory_id;
+}
+
+const struct krn_model *lane_engine_model(const struct lane_engine *e) {
+    return e->model;
+}
+
+const struct krn_net *lane_engine_net(const struct lane_engine *e) {
+    return e->has_net ? &e->net : NULL;
+}
+
+const struct krn_profile *lane_engine_profile(const struct lane_engine *e) {
+    return &e->profile;
+}
+
+const struct lane_tokenizer *lane_engine_tokenizer(const struct lane_engine *e) {
+    return e->tokenizer;
+}
+
+uint32_t lane_engine_context(const struct lane_engine *e) {
+    return e->shared.context;
+}
+
+uint32_t lane_engine_vocab(const struct lane_engine *e) {
+    return e->shared.vocab;
+}
+
+uint64_t lane_engine_kv_tokens(const struct lane_engine *e) {
+    return (uint64_t)e->n_pages * e->config.page_tokens;
+}
+
+uint64_t lane_engine_bytes(const struct lane_engine *e) {
+    uint64_t bytes = 0;
+    for (uint32_t r = 0; r < e->config.world; r++)
+        bytes += e->devices[r]->bytes_used;
+    return bytes;
+}
+
+enum status lane_engine_dead(const struct lane_engine *e) {
+    return lane_planner_dead(e->planner);
+}
+
+const struct lane_counters *lane_engine_counters(const struct lane_engine *e) {
+    return lane_planner_counters(e->planner);
+}
+
+uint32_t lane_engine_host_samples(const struct lane_engine *e, uint32_t lanes, uint64_t *ns,
+                                  uint32_t n) {
+    return lane_planner_host_samples(e->planner, lanes, ns, n);
+}
+
+bool lane_engine_audit(const struct lane_engine *e, struct status_note *note) {
+    return ses_memory_audit(e->memory, note);
+}
