@@ -10,20 +10,22 @@
 #include "kernels/rowfn.h"
 
 struct lane_accept_in {
-    const uint32_t *drafts;        /* n_draws - 1 proposed tokens */
-    const struct krn_drawn *draws; /* draw i stands after the pending token and the first i drafts */
-    uint32_t n_draws;              /* at least 1 */
-    uint32_t new_left;             /* tokens that may still be made, at least 1 */
+    const uint32_t *drafts; /* n_draws - 1 proposed tokens */
+    const struct krn_drawn
+        *draws;        /* draw i stands after the pending token and the first i drafts */
+    uint32_t n_draws;  /* at least 1 */
+    uint32_t new_left; /* tokens that may still be made, at least 1 */
     const uint32_t *eos;
     uint32_t n_eos; /* 0: EOS is ignored */
 };
 
 struct lane_accept_out {
-    uint32_t n_new;    /* draws taken, in order; the last may be an EOS */
-    uint32_t accepted; /* drafts that equal the draw before them and were taken: n_new - 1, or n_new when the window ended so */
-    bool eos;          /* the last taken token ends the sequence */
-    bool full;         /* new_left is used up */
-    bool bad;          /* the draw after those taken is not finite */
+    uint32_t n_new; /* draws taken, in order; the last may be an EOS */
+    uint32_t
+        accepted; /* drafts that equal the draw before them and were taken: n_new - 1, or n_new when the window ended so */
+    bool eos;     /* the last taken token ends the sequence */
+    bool full;    /* new_left is used up */
+    bool bad;     /* the draw after those taken is not finite */
 };
 
 /* Takes draws while each equals the next draft, until EOS, new_left, a bad draw or a difference. */

@@ -46,7 +46,8 @@ struct lane_refusal lane_admit_check(const struct lane_request *r,
     uint32_t total = r->n_prompt + (r->max_tokens < room ? (uint32_t)r->max_tokens : room);
     uint32_t pages = (total + limits->page_tokens - 1) / limits->page_tokens;
     if (pages > limits->pages_total)
-        return admit_no(STATUS_NO_PAGES, total, (uint64_t)limits->pages_total * limits->page_tokens);
+        return admit_no(STATUS_NO_PAGES, total,
+                        (uint64_t)limits->pages_total * limits->page_tokens);
     return admit_no(STATUS_OK, 0, 0);
 }
 
@@ -54,18 +55,23 @@ void lane_refusal_say(const struct lane_refusal *r, struct status_note *note) {
     unsigned long long v = r->value, l = r->limit;
     switch (r->status) {
     case STATUS_PROMPT_TOO_LONG:
-        status_say(note, r->status, "the prompt has %llu tokens but at most %llu fit in the context; "
-                   "shorten it or serve with a larger --context", v, l);
+        status_say(note, r->status,
+                   "the prompt has %llu tokens but at most %llu fit in the context; "
+                   "shorten it or serve with a larger --context",
+                   v, l);
         break;
     case STATUS_BAD_TOKEN:
         status_say(note, r->status, "token id %llu is outside the vocabulary of %llu", v, l);
         break;
     case STATUS_NO_PAGES:
-        status_say(note, r->status, "prompt and reply may take %llu tokens but the KV budget holds "
-                   "%llu; lower max_tokens or raise --kv-bytes", v, l);
+        status_say(note, r->status,
+                   "prompt and reply may take %llu tokens but the KV budget holds "
+                   "%llu; lower max_tokens or raise --kv-bytes",
+                   v, l);
         break;
     case STATUS_QUEUE_FULL:
-        status_say(note, r->status, "%llu requests are waiting or running, the most that may; retry later", v);
+        status_say(note, r->status,
+                   "%llu requests are waiting or running, the most that may; retry later", v);
         break;
     default:
         status_say(note, r->status, "%s", status_text(r->status));

@@ -31,9 +31,14 @@ uint32_t lane_draft_propose(struct lane_slot *s, uint32_t max) {
     /* The tail itself is indexed only afterwards, so that it does not find itself. */
     for (uint32_t end = s->n_ngram; end < s->n; end++) {
         if (end >= LANE_NGRAM_LONG)
-            draft_table(s, LANE_NGRAM_LONG)[draft_hash(s->ids + end - LANE_NGRAM_LONG, LANE_NGRAM_LONG)] = end;
+            draft_table(
+                s, LANE_NGRAM_LONG)[draft_hash(s->ids + end - LANE_NGRAM_LONG, LANE_NGRAM_LONG)] =
+                end;
         if (end >= LANE_NGRAM_SHORT)
-            draft_table(s, LANE_NGRAM_SHORT)[draft_hash(s->ids + end - LANE_NGRAM_SHORT, LANE_NGRAM_SHORT)] = end;
+            draft_table(
+                s,
+                LANE_NGRAM_SHORT)[draft_hash(s->ids + end - LANE_NGRAM_SHORT, LANE_NGRAM_SHORT)] =
+                end;
     }
     s->n_ngram = s->n;
     uint32_t at = draft_lookup(s, LANE_NGRAM_LONG);

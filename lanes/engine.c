@@ -66,16 +66,24 @@ static enum status engine_settle(struct lane_engine *e, struct status_note *note
     c->prefill_share = engine_or(c->prefill_share, ENGINE_PREFILL_SHARE);
     c->page_tokens = engine_or(c->page_tokens, ENGINE_PAGE_TOKENS);
     if (c->lanes_max > ENGINE_LANES_MAX || c->queue_max > ENGINE_QUEUE_MAX)
-        return status_say(note, STATUS_TOO_LARGE, "%u lanes and a queue of %u were asked for; at most %d and %d can be had",
+        return status_say(note, STATUS_TOO_LARGE,
+                          "%u lanes and a queue of %u were asked for; at most %d and %d can be had",
                           c->lanes_max, c->queue_max, ENGINE_LANES_MAX, ENGINE_QUEUE_MAX);
     if ((c->page_tokens & (c->page_tokens - 1)) != 0 || c->page_tokens > 1024 ||
         (!c->fake && c->page_tokens < KRN_TILE))
-        return status_say(note, STATUS_BAD_REQUEST, "a page of %u tokens was asked for; it must be a power of two from 64 to 1024", c->page_tokens);
+        return status_say(
+            note, STATUS_BAD_REQUEST,
+            "a page of %u tokens was asked for; it must be a power of two from 64 to 1024",
+            c->page_tokens);
     if (c->world > GPU_WORLD_MAX || (c->world & (c->world - 1)) != 0)
-        return status_say(note, STATUS_BAD_REQUEST, "%u ranks were asked for; 1, 2, 4 or 8 can be had", c->world);
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "%u ranks were asked for; 1, 2, 4 or 8 can be had", c->world);
     if (c->round_tokens > 65536 || c->piece_tokens > c->round_tokens || c->prefill_share > 100)
-        return status_say(note, STATUS_BAD_REQUEST, "a round of %u tokens with pieces of %u and a prefill share of %u %% cannot be; pieces must fit in a round of at most 65536, the share in 100",
-                          c->round_tokens, c->piece_tokens, c->prefill_share);
+        return status_say(
+            note, STATUS_BAD_REQUEST,
+            "a round of %u tokens with pieces of %u and a prefill share of %u %% cannot be; pieces "
+            "must fit in a round of at most 65536, the share in 100",
+            c->round_tokens, c->piece_tokens, c->prefill_share);
     return STATUS_OK;
 }
 
@@ -103,9 +111,14 @@ static enum status engine_open_model(struct lane_engine *e, struct status_note *
     const struct krn_config *m = &e->model->config;
     TRY(krn_profile_portable(m, c->virtual_ranks, &e->profile, note));
     if (c->world > e->profile.virtual_ranks)
-        return status_say(note, STATUS_BAD_REQUEST, "%u ranks were asked for but this model is cut in %u virtual ranks; use at most that many", c->world, e->profile.virtual_ranks);
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "%u ranks were asked for but this model is cut in %u virtual ranks; use "
+                          "at most that many",
+                          c->world, e->profile.virtual_ranks);
     if (c->context > m->context)
-        return status_say(note, STATUS_TOO_LARGE, "a context of %u tokens was asked for; the model was made for %u", c->context, m->context);
+        return status_say(note, STATUS_TOO_LARGE,
+                          "a context of %u tokens was asked for; the model was made for %u",
+                          c->context, m->context);
     e->shared.vocab = m->vocab;
     e->shared.context = engine_or(c->context, m->context);
     e->shared.n_eos = m->n_eos;
@@ -126,15 +139,21 @@ static enum status engine_size(struct lane_engine *e, struct status_note *note) 
         uint64_t budget = c->kv_bytes;
         if (budget == 0) {
             budget = (uint64_t)ENGINE_CONTEXTS_DEFAULT * e->pages_per_slot * bytes;
-            uint64_t quarter = (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
+            uint64_t quarter =
+                (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
             budget = budget < quarter ? budget : quarter;
         }
         if (budget / bytes > UINT32_MAX / page - 1)
-            return status_say(note, STATUS_TOO_LARGE, "a KV budget of %llu bytes is more than this build can number in pages of %llu bytes", (unsigned long long)budget, (unsigned long long)bytes);
+            return status_say(note, STATUS_TOO_LARGE,
+                              "a KV budget of %llu bytes is more than this build can number in "
+                              "pages of %llu bytes",
+                              (unsigned long long)budget, (unsigned long long)bytes);
         e->n_pages = (uint32_t)(budget / bytes);
         if (e->n_pages == 0)
-            return status_say(note, STATUS_NO_PAGES, "a KV budget of %llu bytes holds no page; one page of %u tokens takes %llu bytes",
-                              (unsigned long long)budget, page, (unsigned long long)bytes);
+            return status_say(
+                note, STATUS_NO_PAGES,
+                "a KV budget of %llu bytes holds no page; one page of %u tokens takes %llu bytes",
+                (unsigned long long)budget, page, (unsigned long long)bytes);
     }
     uint32_t lanes = c->lanes_max, vocab = e->shared.vocab, context = e->shared.context;
     uint64_t counts = (uint64_t)lanes * (context < vocab ? context : vocab);
@@ -193,29 +212,30 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
 static enum status engine_open_actors(struct lane_engine *e, struct status_note *note) {
     const struct lane_engine_config *c = &e->config;
     struct fab_conductor_config fc = {.world = c->world,
-                                      .deadline_ns = c->fake || c->world > 1 ? ENGINE_RANK_DEADLINE_NS : 0,
+                                      .deadline_ns =
+                                          c->fake || c->world > 1 ? ENGINE_RANK_DEADLINE_NS : 0,
                                       .chain_start = c->fake ? 0 : krn_profile_digest(&e->profile)};
     TRY(fab_conductor_open(&fc, &e->conductor));
-    struct lane_planner_config pc = {
-        .shared = &e->shared,
-        .limits = {.context = e->shared.context,
-                   .vocab = e->shared.vocab,
-                   .page_tokens = c->page_tokens,
-                   .pages_total = e->n_pages,
-                   .has_tokenizer = e->tokenizer != NULL},
-        .plan_limits = e->limits,
-        .lanes_max = c->lanes_max,
-        .queue_max = c->queue_max,
-        .slots_max = e->slots_max,
-        .pages_per_slot = e->pages_per_slot,
-        .round_tokens = c->round_tokens,
-        .piece_tokens = c->piece_tokens,
-        .prefill_share = c->prefill_share,
-        .piece_ns = ENGINE_PIECE_NS,
-        .world = c->world,
-        .ahead = c->ahead,
-        .no_reuse = c->no_reuse,
-        .policy = c->policy != NULL ? *c->policy : lane_policy_default};
+    struct lane_planner_config pc = {.shared = &e->shared,
+                                     .limits = {.context = e->shared.context,
+                                                .vocab = e->shared.vocab,
+                                                .page_tokens = c->page_tokens,
+                                                .pages_total = e->n_pages,
+                                                .has_tokenizer = e->tokenizer != NULL},
+                                     .plan_limits = e->limits,
+                                     .lanes_max = c->lanes_max,
+                                     .queue_max = c->queue_max,
+                                     .slots_max = e->slots_max,
+                                     .pages_per_slot = e->pages_per_slot,
+                                     .round_tokens = c->round_tokens,
+                                     .piece_tokens = c->piece_tokens,
+                                     .prefill_share = c->prefill_share,
+                                     .piece_ns = ENGINE_PIECE_NS,
+                                     .world = c->world,
+                                     .ahead = c->ahead,
+                                     .no_reuse = c->no_reuse,
+                                     .policy =
+                                         c->policy != NULL ? *c->policy : lane_policy_default};
     TRY(lane_planner_open(&pc, &e->planner, note));
     struct ses_memory_config mc = {.key = {.profile = c->fake ? 1 : krn_profile_digest(&e->profile),
                                            .layout_version = 1,
@@ -252,11 +272,13 @@ static enum status engine_spawn(struct lane_engine *e, struct status_note *note)
     e->memory_id = act_spawn(e->rt, &ses_memory_kind, e->memory, 0);
     e->planner_id = act_spawn(e->rt, &lane_planner_kind, e->planner, 0);
     if (ranks[c->world - 1] == 0 || conductor == 0 || e->memory_id == 0 || e->planner_id == 0)
-        return status_say(note, STATUS_NO_MEMORY, "the runtime has no room for the engine's actors");
+        return status_say(note, STATUS_NO_MEMORY,
+                          "the runtime has no room for the engine's actors");
     for (uint32_t r = 0; r < c->world; r++)
         gpu_rank_wire(e->ranks[r], conductor);
-    fab_conductor_wire(e->conductor, ranks, e->planner_id);
-    ses_memory_wire(e->memory, e->planner_id, conductor);
+    fab_conductor_wire(e->conductor, ranks);
+    /* Freed pages go by way of the planner, so that none is told of after a plan that uses it again. */
+    ses_memory_wire(e->memory, e->planner_id);
     lane_planner_wire(e->planner, e->planner_id, e->memory_id, conductor);
     return STATUS_OK;
 }

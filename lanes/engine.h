@@ -17,7 +17,7 @@ struct lane_engine;
 struct lane_engine_config {
     const char *model_path; /* or, when NULL, model: borrowed, must outlive the engine */
     const struct krn_model *model;
-    bool fake; /* fake device (simulation); model may be NULL then */
+    bool fake;                         /* fake device (simulation); model may be NULL then */
     uint32_t fake_vocab, fake_context; /* kv_bytes counts tokens then */
     uint64_t fake_step_ns;
     /* Test hook asked before each step of every rank (gpu/rank.h). NULL: none. */
@@ -77,8 +77,10 @@ uint32_t lane_engine_context(const struct lane_engine *e);
 uint32_t lane_engine_vocab(const struct lane_engine *e);
 uint64_t lane_engine_kv_tokens(const struct lane_engine *e); /* KV capacity, said at start */
 uint64_t lane_engine_bytes(const struct lane_engine *e);     /* weights, pages and buffers */
-enum status lane_engine_dead(const struct lane_engine *e); /* OK, or the sticky failure that ended all work */
-const struct lane_counters *lane_engine_counters(const struct lane_engine *e); /* on the worker, or after it stopped */
+enum status
+lane_engine_dead(const struct lane_engine *e); /* OK, or the sticky failure that ended all work */
+const struct lane_counters *
+lane_engine_counters(const struct lane_engine *e); /* on the worker, or after it stopped */
 /* Per-round host time outside row functions, ns, of the last rounds with exactly `lanes` lanes:
  * fills at most n, returns how many. */
 uint32_t lane_engine_host_samples(const struct lane_engine *e, uint32_t lanes, uint64_t *ns,

@@ -22,6 +22,7 @@ ACT_HANDLER(planner, lane_planner, ses, extended);
 ACT_HANDLER(planner, lane_planner, ses, sealed);
 ACT_HANDLER(planner, lane_planner, ses, released);
 ACT_HANDLER(planner, lane_planner, fab, ran);
+ACT_HANDLER(planner, lane_planner, fab, page_freed);
 
 static void planner_check_drained(struct act_ctx *ctx, struct lane_planner *p);
 
@@ -250,8 +251,7 @@ void planner_on_extended(struct act_ctx *ctx, struct lane_planner *p, act_id_t f
 static void planner_seal(struct act_ctx *ctx, struct lane_planner *p, struct planner_lane *l,
                          uint32_t rows) {
     uint32_t page = p->config.shared->page_tokens;
-    if (l->sealing || (l->slot->flags & LANE_NO_KEEP) != 0 ||
-        rows / page <= l->sealed_rows / page)
+    if (l->sealing || (l->slot->flags & LANE_NO_KEEP) != 0 || rows / page <= l->sealed_rows / page)
         return;
     l->sealing = true;
     l->sealed_rows = rows;
@@ -423,6 +423,14 @@ void planner_on_ran(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
     planner_round_returned(ctx, p, m->round, (enum status)m->status);
 }
 
+/* Memory's word travels in the order of its grants, and ours in the order of the plans: passed on here, it can not come
+ * after a plan that uses the page again. */
+void planner_on_page_freed(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                           const struct fab_page_freed *m) {
+    (void)from;
+    act_send(ctx, p->conductor, fab_KIND_page_freed, m, sizeof *m);
+}
+
 static void planner_receive(struct act_ctx *ctx, void *state_, const struct act_msg *msg) {
     struct lane_planner *state = state_;
     switch (msg->kind) {
@@ -440,6 +448,7 @@ static void planner_receive(struct act_ctx *ctx, void *state_, const struct act_
         act_exit(ctx);
         break;
         ACT_CASE(planner, fab, ran)
+        ACT_CASE(planner, fab, page_freed)
         ACT_CASE(planner, lane, want)
         ACT_CASE(planner, lane, done)
         ACT_CASE(planner, lane, submit)
@@ -508,9 +517,10 @@ enum status lane_planner_open(const struct lane_planner_config *config, struct l
     p->config = *config;
     if (!planner_allocate(p)) {
         lane_planner_close(p);
-        return status_say(note, STATUS_NO_MEMORY,
-                          "no memory for the planner's tables (%u slots of %u pages, %u rows a round)",
-                          config->slots_max, config->pages_per_slot, config->plan_limits.rows);
+        return status_say(
+            note, STATUS_NO_MEMORY,
+            "no memory for the planner's tables (%u slots of %u pages, %u rows a round)",
+            config->slots_max, config->pages_per_slot, config->plan_limits.rows);
     }
     enum status s = lane_slots_open(config->shared, config->slots_max, &p->slots, note);
     if (s != STATUS_OK) {
@@ -559,8 +569,7 @@ uint32_t *lane_planner_tables(struct lane_planner *p) {
     return p->tables;
 }
 
-void lane_planner_wire(struct lane_planner *p, act_id_t self, act_id_t memory,
-                       act_id_t conductor) {
+void lane_planner_wire(struct lane_planner *p, act_id_t self, act_id_t memory, act_id_t conductor) {
     p->self = self;
     p->memory = memory;
     p->conductor = conductor;

@@ -106,7 +106,9 @@ static void planner_entry(struct lane_planner *p, uint32_t slot, uint32_t rows, 
                                    .pages = p->tables + (size_t)slot * p->config.pages_per_slot,
                                    .first_pos = l->next_pos,
                                    .n_rows = rows,
-                                   .n_draws = draws_all ? rows : last ? 1 : 0,
+                                   .n_draws = draws_all ? rows
+                                              : last    ? 1
+                                                        : 0,
                                    .from_draw = ahead,
                                    .copy = l->in_plans > 0 ? (struct gpu_copy){0} : l->copy};
 }
@@ -145,7 +147,8 @@ static void planner_send_round(struct act_ctx *ctx, struct lane_planner *p, uint
             p->counters.rows_prompt += e->n_rows;
         } else if (l->kind == LANE_WANT_VERIFY) {
             p->counters.rows_verify += e->n_rows;
-            l->end_pos = l->next_pos; /* a window that was cut short lets the rest of its drafts go */
+            l->end_pos =
+                l->next_pos; /* a window that was cut short lets the rest of its drafts go */
         } else {
             p->counters.rows_decode++;
         }
@@ -235,8 +238,8 @@ static void planner_sample(struct lane_planner *p, const struct planner_round *r
     }
     p->counters.kernel_ns_total += result->kernel_ns;
     /* Host time: from the answer of the round before to this answer, less the row functions; only between rounds that follow at once. */
-    if (p->last_ran_ns > 0 && r->closed_ns >= p->last_ran_ns && now - p->last_ran_ns < 1000000000u &&
-        r->closed_ns - p->last_ran_ns < 2000000u) {
+    if (p->last_ran_ns > 0 && r->closed_ns >= p->last_ran_ns &&
+        now - p->last_ran_ns < 1000000000u && r->closed_ns - p->last_ran_ns < 2000000u) {
         uint64_t cycle = now - p->last_ran_ns;
         uint64_t host = cycle > result->kernel_ns ? cycle - result->kernel_ns : 0;
         p->counters.host_ns_total += host;
@@ -290,8 +293,8 @@ static void planner_deliver_seq(struct act_ctx *ctx, struct lane_planner *p,
              .bad_pos = bad == GPU_ROW_FINE ? LANE_NO_BAD : s->first_pos + (bad - s->first_row));
 }
 
-static void planner_return_seq(struct act_ctx *ctx, struct lane_planner *p,
-                               struct planner_round *r, uint32_t i, bool failed) {
+static void planner_return_seq(struct act_ctx *ctx, struct lane_planner *p, struct planner_round *r,
+                               uint32_t i, bool failed) {
     struct planner_seq *s = &r->seqs[i];
     struct planner_lane *l = &p->lanes[s->slot];
     CHECK(l->in_plans > 0);

@@ -53,7 +53,8 @@ static void policy_default_decide(void *self, const struct lane_policy_view *vie
         budget -= policy_min(rows[i], budget);
     }
     if (decoding > 0)
-        budget = policy_min(budget, (uint32_t)((uint64_t)view->round_tokens * view->prefill_share / 100));
+        budget = policy_min(budget,
+                            (uint32_t)((uint64_t)view->round_tokens * view->prefill_share / 100));
     for (uint32_t k = 0; k < view->n; k++) {
         uint32_t i = order[k];
         const struct lane_policy_want *w = &view->want[i];

@@ -13,32 +13,32 @@ enum planner_phase {
     PLANNER_QUEUED,    /* accepted, waits for admission */
     PLANNER_ADMITTING, /* memory was asked */
     PLANNER_RUNNING,
-    PLANNER_DONE,      /* the lane has ended; a plan under way may still name the slot */
-    PLANNER_RELEASING  /* memory was told */
+    PLANNER_DONE,     /* the lane has ended; a plan under way may still name the slot */
+    PLANNER_RELEASING /* memory was told */
 };
 
 struct planner_lane {
     enum planner_phase phase;
     struct lane_slot *slot;
     act_id_t actor;
-    uint64_t arrived;    /* order of arrival */
+    uint64_t arrived; /* order of arrival */
     uint64_t arrived_ns;
-    uint64_t timer;      /* 0: no deadline */
-    uint32_t next_free;  /* free list */
-    bool finishing;      /* told to finish: in no further plan (I8) */
-    bool has_pages;      /* memory holds something for it */
-    bool wanting, told;  /* between want and drawn; between drawn and the answer */
+    uint64_t timer;        /* 0: no deadline */
+    uint32_t next_free;    /* free list */
+    bool finishing;        /* told to finish: in no further plan (I8) */
+    bool has_pages;        /* memory holds something for it */
+    bool wanting, told;    /* between want and drawn; between drawn and the answer */
     bool may_ahead, ahead; /* ahead: the row at end_pos is in the plan under way */
-    bool alone;          /* to be retried alone */
+    bool alone;            /* to be retried alone */
     bool extending, sealing;
     uint32_t kind, first_pos, end_pos; /* the want: rows [first_pos, end_pos) */
-    uint32_t next_pos;   /* first row in no plan yet */
-    uint32_t in_plans;   /* plans under way that name the slot */
+    uint32_t next_pos;                 /* first row in no plan yet */
+    uint32_t in_plans;                 /* plans under way that name the slot */
     uint32_t rounds_waited;
-    uint32_t n_pages;    /* filled entries of its page table */
-    uint32_t total_max;  /* positions at most */
+    uint32_t n_pages;   /* filled entries of its page table */
+    uint32_t total_max; /* positions at most */
     uint32_t sealed_rows, keep_rows, n_new;
-    uint32_t bypassed;   /* younger requests admitted while memory had no room for this one */
+    uint32_t bypassed; /* younger requests admitted while memory had no room for this one */
     uint64_t denied_epoch;
     struct gpu_copy copy; /* tokens 0: none or done */
 };
@@ -74,19 +74,19 @@ struct lane_planner {
     struct lane_slot *slots;
     struct planner_lane *lanes; /* [slots_max] */
     uint32_t *tables;
-    uint32_t free_head;         /* index + 1 */
-    uint32_t used;              /* slots not free */
-    uint32_t running;           /* phases RUNNING .. RELEASING, and ADMITTING */
-    uint32_t *active;           /* slots in phase RUNNING, unordered */
+    uint32_t free_head; /* index + 1 */
+    uint32_t used;      /* slots not free */
+    uint32_t running;   /* phases RUNNING .. RELEASING, and ADMITTING */
+    uint32_t *active;   /* slots in phase RUNNING, unordered */
     uint32_t n_active;
-    uint32_t *queue;            /* slots in phase QUEUED, in order of arrival */
+    uint32_t *queue; /* slots in phase QUEUED, in order of arrival */
     uint32_t n_queue;
     bool admitting;
     uint64_t release_epoch, arrivals;
     struct planner_fifo idle, under_way, returned;
     struct planner_round *delivering;
     struct planner_round *rounds; /* [PLANNER_ROUNDS] */
-    bool hold; /* a round failed while another was under way */
+    bool hold;                    /* a round failed while another was under way */
     enum status dead;
     bool draining;
     act_id_t drain_client;

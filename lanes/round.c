@@ -95,8 +95,7 @@ void lane_round_build(struct gpu_plan *plan, const struct lane_round_entry *entr
                       uint32_t page_tokens, uint32_t flags) {
     struct round_sum t = round_sum(entries, n, page_tokens);
     gpu_plan_begin(plan, (uint32_t)t.copies, n, (uint32_t)t.rows, (uint32_t)t.draws,
-                   (uint32_t)t.pages, (uint32_t)t.counts, (uint32_t)t.bias,
-                   (uint32_t)t.mask_words);
+                   (uint32_t)t.pages, (uint32_t)t.counts, (uint32_t)t.bias, (uint32_t)t.mask_words);
     plan->flags = flags;
     plan->graph_key = 0;
     plan->graph_live = 0;

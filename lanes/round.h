@@ -11,7 +11,7 @@ struct lane_round_entry {
     const struct lane_slot *slot;
     const uint32_t *pages; /* page table of the slot from position 0 on */
     uint32_t first_pos, n_rows, n_draws;
-    bool from_draw; /* the one row's token is what the slot draws in the plan before */
+    bool from_draw;       /* the one row's token is what the slot draws in the plan before */
     struct gpu_copy copy; /* tokens 0: none */
 };
 

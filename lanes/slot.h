@@ -40,10 +40,10 @@ struct lane_slot {
     float *first_logits; /* the client's */
     /* The tokens: prompt, reply, then the drafts that are proposed. context + LANE_DRAFT_MAX + 1 of them. */
     uint32_t *ids;
-    uint32_t n;          /* prompt and reply */
-    uint32_t n_drafts;   /* ids[n ..): proposed */
-    uint32_t n_rows;     /* ids[0 .. n_rows) have finite keys and values */
-    uint32_t draft_now;  /* adaptive draft length */
+    uint32_t n;         /* prompt and reply */
+    uint32_t n_drafts;  /* ids[n ..): proposed */
+    uint32_t n_rows;    /* ids[0 .. n_rows) have finite keys and values */
+    uint32_t draft_now; /* adaptive draft length */
     uint32_t matched, hit_reason;
     uint32_t drafted, accepted, rows;
     /* Occurrences of ids[0..n), only when penalised: unique ids, and where each stands. */

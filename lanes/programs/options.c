@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Parsing and help from the option table.
+ */
+#include "lanes/programs/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name, *value;
+    uint32_t programs;
+    const char *help;
+} option_table[OPT_COUNT] = {
+#define OPTION(id, name, value, programs, help) {name, value, programs, help},
+#include "lanes/programs/options.def"
+#undef OPTION
+};
+
+/* The row of that name for the program; OPT_COUNT when no program has it, else *elsewhere when only others do. */
+static uint32_t option_find(uint32_t program, const char *name, size_t n, bool *elsewhere) {
+    *elsewhere = false;
+    for (uint32_t i = 0; i < OPT_COUNT; i++) {
+        if (strlen(option_table[i].name) != n || memcmp(option_table[i].name, name, n) != 0)
+            continue;
+        if ((option_table[i].programs & program) != 0)
+            return i;
+        *elsewhere = true;
+    }
+    return OPT_COUNT;
+}
+
+static enum status option_add(struct options *o, uint32_t id, const char *value,
+                              struct status_note *note) {
+    if (o->n[id] == OPT_REPEAT_MAX)
+        return status_say(note, STATUS_BAD_REQUEST, "--%s is given more than %d times",
+                          option_table[id].name, OPT_REPEAT_MAX);
+    o->value[id][o->n[id]++] = value;
+    return STATUS_OK;
+}
+
+enum status options_parse(uint32_t program, int argc, char **argv, struct options *out,
+                          struct status_note *note) {
+    *out = (struct options){.program = program, .name = argv[0]};
+    bool rest = false;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (rest || strncmp(word, "--", 2) != 0) {
+            if (out->n_args == OPT_ARGS_MAX)
+                return status_say(note, STATUS_BAD_REQUEST, "more than %d words at '%s'",
+                                  OPT_ARGS_MAX, word);
+            out->args[out->n_args++] = word;
+            continue;
+        }
+        if (word[2] == '\0') {
+            rest = true;
+            continue;
+        }
+        const char *equals = strchr(word, '=');
+        size_t n = equals != NULL ? (size_t)(equals - word) - 2 : strlen(word) - 2;
+        bool elsewhere;
+        uint32_t id = option_find(program, word + 2, n, &elsewhere);
+        if (id == OPT_COUNT)
+            return status_say(note, STATUS_BAD_REQUEST,
+                              elsewhere ? "'%.*s' is no option of %s; see roundhouse %s --help"
+                                        : "'%.*s' is unknown to %s; see roundhouse %s --help",
+                              (int)n + 2, word, out->name, out->name);
+        if (option_table[id].value == NULL) {
+            if (equals != NULL)
+                return status_say(note, STATUS_BAD_REQUEST, "--%s takes no value",
+                                  option_table[id].name);
+            TRY(option_add(out, id, "", note));
+        } else if (equals != NULL) {
+            TRY(option_add(out, id, equals + 1, note));
+        } else if (i + 1 < argc) {
+            TRY(option_add(out, id, argv[++i], note));
+        } else {
+            return status_say(note, STATUS_BAD_REQUEST, "--%s needs a value: %s",
+                              option_table[id].name, option_table[id].value);
+        }
+    }
+    return STATUS_OK;
+}
+
+bool options_has(const struct options *o, enum option_id id) {
+    return o->n[id] > 0;
+}
+
+const char *options_text(const struct options *o, enum option_id id, const char *otherwise) {
+    return o->n[id] > 0 ? o->value[id][o->n[id] - 1] : otherwise;
+}
+
+enum status options_u64(const struct options *o, enum option_id id, uint64_t min, uint64_t max,
+                        bool sizes, uint64_t *out, struct status_note *note) {
+    const char *text = options_text(o, id, NULL);
+    if (text == NULL)
+        return STATUS_OK;
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    bool wrong = text[0] < '0' || text[0] > '9' || errno != 0;
+    unsigned shift = 0;
+    if (!wrong && sizes && *end != '\0' && end[1] == '\0') {
+        shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+        if (shift > 0)
+            end++;
+        wrong = v > UINT64_MAX >> shift;
+    }
+    if (wrong || *end != '\0' || (v << shift) < min || (v << shift) > max)
+        return status_say(
+            note, STATUS_BAD_REQUEST, "--%s '%s' is not a whole number from %llu to %llu",
+            option_table[id].name, text, (unsigned long long)min, (unsigned long long)max);
+    *out = v << shift;
+    return STATUS_OK;
+}
+
+enum status options_u32(const struct options *o, enum option_id id, uint32_t min, uint32_t max,
+                        uint32_t *out, struct status_note *note) {
+    uint64_t v = *out;
+    TRY(options_u64(o, id, min, max, false, &v, note));
+    *out = (uint32_t)v;
+    return STATUS_OK;
+}
+
+enum status options_float(const struct options *o, enum option_id id, float min, float max,
+                          float *out, struct status_note *note) {
+    const char *text = options_text(o, id, NULL);
+    if (text == NULL)
+        return STATUS_OK;
+    char *end;
+    float v = strtof(text, &end);
+    if (end == text || *end != '\0' || !isfinite(v) || v < min || v > max)
+        return status_say(note, STATUS_BAD_REQUEST, "--%s '%s' is not a number from %g to %g",
+                          option_table[id].name, text, (double)min, (double)max);
+    *out = v;
+    return STATUS_OK;
+}
+
+void options_help(uint32_t program, FILE *to) {
+    for (uint32_t i = 0; i < OPT_COUNT; i++) {
+        if ((option_table[i].programs & program) == 0)
+            continue;
+        char head[64];
+        snprintf(head, sizeof head, "--%s%s%s", option_table[i].name,
+                 option_table[i].value != NULL ? " " : "",
+                 option_table[i].value != NULL ? option_table[i].value : "");
+        fprintf(to, "  %-26s %s\n", head, option_table[i].help);
+    }
+}
+
+bool options_row(uint32_t i, const char **name, const char **value, uint32_t *programs,
+                 const char **help) {
+    if (i >= OPT_COUNT)
+        return false;
+    *name = option_table[i].name;
+    *value = option_table[i].value;
+    *programs = option_table[i].programs;
+    *help = option_table[i].help;
+    return true;
+}
+
+const char *options_default_model(void) {
+    static char path[4096];
+    const char *given = getenv("ROUNDHOUSE_MODEL");
+    if (given != NULL)
+        return given;
+    /* Beside a build tree, then installed. */
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+    if (n > 0) {
+        path[n] = '\0';
+        char *slash = strrchr(path, '/');
+        if (slash != NULL) {
+            strcpy(slash, "/../share/fable-5m");
+            if (access(path, R_OK) == 0)
+                return path;
+        }
+    }
+    return RH_DATADIR "/fable-5m";
+}
+
+enum status options_engine(const struct options *o, struct lane_engine_config *c,
+                           struct status_note *note) {
+    *c = (struct lane_engine_config){.model_path =
+                                         options_text(o, OPT_model, options_default_model())};
+    TRY(options_u32(o, OPT_threads, 1, 256, &c->threads, note));
+    TRY(options_u32(o, OPT_context, 2, KRN_CONTEXT_MAX, &c->context, note));
+    TRY(options_u64(o, OPT_kv_bytes, 1, UINT64_MAX, true, &c->kv_bytes, note));
+    TRY(options_u32(o, OPT_lanes, 1, 256, &c->lanes_max, note));
+    TRY(options_u32(o, OPT_queue, 1, 768, &c->queue_max, note));
+    TRY(options_u32(o, OPT_round_tokens, 1, 65536, &c->round_tokens, note));
+    TRY(options_u32(o, OPT_piece_tokens, 1, 65536, &c->piece_tokens, note));
+    TRY(options_u32(o, OPT_ranks, 1, GPU_WORLD_MAX, &c->world, note));
+    TRY(options_u32(o, OPT_virtual_ranks, 1, KRN_V_MAX, &c->virtual_ranks, note));
+    c->isa = options_text(o, OPT_isa, NULL);
+    c->ahead = c->rank_thread = options_has(o, OPT_ahead);
+    c->no_reuse = options_has(o, OPT_no_reuse);
+    c->journal_path = options_text(o, OPT_journal, NULL);
+    if (c->piece_tokens > 0 && c->round_tokens == 0 && c->piece_tokens > 512)
+        c->round_tokens = c->piece_tokens;
+    if (c->round_tokens > 0 && c->piece_tokens == 0 && c->round_tokens < 256)
+        c->piece_tokens = c->round_tokens;
+    return STATUS_OK;
+}
+
+enum status options_sampling(const struct options *o, const struct krn_config *model,
+                             struct krn_sampling *out, struct status_note *note) {
+    *out = (struct krn_sampling){.temperature = 1.0f, .top_p = 1.0f, .repetition = 1.0f};
+    if (model != NULL && model->has_sampling) {
+        out->temperature = model->temperature;
+        out->top_p = model->top_p;
+        out->top_k = model->top_k;
+    }
+    TRY(options_float(o, OPT_temperature, 0.0f, 100.0f, &out->temperature, note));
+    TRY(options_u32(o, OPT_top_k, 0, UINT32_MAX, &out->top_k, note));
+    TRY(options_float(o, OPT_top_p, 0.0f, 1.0f, &out->top_p, note));
+    TRY(options_float(o, OPT_min_p, 0.0f, 1.0f, &out->min_p, note));
+    TRY(options_float(o, OPT_repetition, 0.01f, 100.0f, &out->repetition, note));
+    TRY(options_float(o, OPT_presence, -100.0f, 100.0f, &out->presence, note));
+    TRY(options_float(o, OPT_frequency, -100.0f, 100.0f, &out->frequency, note));
+    TRY(options_u64(o, OPT_seed, 0, UINT64_MAX, false, &out->seed, note));
+    if (options_has(o, OPT_greedy))
+        out->temperature = 0.0f;
+    return STATUS_OK;
+}
+
+enum program_exit program_exit_of(enum status s) {
+    switch (s) {
+    case STATUS_OK:
+        return EXIT_DONE;
+    case STATUS_BAD_REQUEST:
+    case STATUS_EMPTY_PROMPT:
+    case STATUS_PROMPT_TOO_LONG:
+    case STATUS_BAD_TOKEN:
+    case STATUS_UNSUPPORTED:
+        return EXIT_USAGE;
+    case STATUS_BAD_FILE:
+    case STATUS_BAD_MODEL:
+        return EXIT_BAD_DATA;
+    case STATUS_NOT_FOUND:
+        return EXIT_NO_INPUT;
+    case STATUS_NO_MEMORY:
+    case STATUS_NO_PAGES:
+    case STATUS_TOO_LARGE:
+        return EXIT_NO_RESOURCES;
+    case STATUS_IO:
+        return EXIT_IO;
+    case STATUS_DEVICE:
+    case STATUS_DESYNC:
+    case STATUS_TIMEOUT:
+        return EXIT_INTERNAL;
+    default:
+        return EXIT_DIFFERS;
+    }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One seed, one whole life of an engine in the simulation: requests, resumed prompts, cancels, drafts, deadlines, faults,
+ * drain. Everything that may vary is drawn from the seed; every reply is compared with what the tokens alone say.
+ */
+#ifndef TESTS_SIM_SCENARIO_H
+#define TESTS_SIM_SCENARIO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "actors/status.h"
+
+struct scenario_result {
+    uint64_t trace; /* digest of all deliveries */
+    uint64_t rounds, requests, tokens, resumed, cancelled, failed, refused, drafted, accepted;
+    uint64_t retried; /* rounds that failed */
+    struct status_note note;
+};
+
+/* false and a sentence in result->note when anything is wrong. */
+bool scenario_run(uint64_t seed, struct scenario_result *result);
+
+#endif
