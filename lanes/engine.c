@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/collective.h"
 #include "fabric/conductor.h"
 #include "gpu/rank.h"
 #include "lanes/planner.h"
@@ -42,7 +41,6 @@ struct lane_engine {
     struct gpu_limits limits;
     uint32_t n_pages; /* the sink not counted */
     uint32_t pages_per_slot, slots_max;
-    struct fab_collective_set *collective;
     struct gpu_device *devices[GPU_WORLD_MAX];
     struct gpu_rank *ranks[GPU_WORLD_MAX];
     struct fab_conductor *conductor;
@@ -177,8 +175,6 @@ static enum status engine_size(struct lane_engine *e, struct status_note *note) 
 
 static enum status engine_open_devices(struct lane_engine *e, struct status_note *note) {
     const struct lane_engine_config *c = &e->config;
-    if (c->world > 1 && !c->fake)
-        TRY(fab_collective_open(c->world, ENGINE_RANK_DEADLINE_NS, &e->collective, note));
     for (uint32_t r = 0; r < c->world; r++) {
         struct gpu_device_config d = {.net = c->fake ? NULL : &e->net,
                                       .profile = e->profile,
@@ -188,10 +184,8 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                                       .threads = c->threads,
                                       .rank = r,
                                       .world = c->world,
-                                      .collective = fab_collective_rank(e->collective, r),
                                       .isa = c->isa,
                                       .vocab = e->shared.vocab,
-                                      .context = e->shared.context,
                                       .fake_step_ns = c->fake_step_ns,
                                       .seed = c->seed};
         TRY(c->fake ? gpu_device_fake_open(&d, &e->devices[r], note)
@@ -324,7 +318,6 @@ void lane_engine_close(struct lane_engine *e) {
         if (e->devices[r] != NULL)
             e->devices[r]->ops->close(e->devices[r]);
     }
-    fab_collective_close(e->collective);
     if (e->tokenizer != NULL)
         lane_tokenizer_close(e->tokenizer);
     if (e->has_net)

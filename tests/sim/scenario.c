@@ -337,6 +337,9 @@ static void sc_receive(struct act_ctx *ctx, void *state, const struct act_msg *m
         break;
     case ACT_KIND_gone:
         break;
+    case ACT_KIND_stop:
+        act_exit(ctx);
+        break;
     default:
         sc_fail(s, "unexpected message", 0, msg->kind, 0);
     }
@@ -365,7 +368,7 @@ static bool sc_open(struct scenario *s, struct status_note *note) {
     if (act_rt_open(&rc, &s->rt, note) != STATUS_OK)
         return false;
     uint32_t page = 4u << sc_below(s, 3);
-    s->vocab = 8 + sc_below(s, 200);
+    s->vocab = sc_below(s, 3) == 0 ? 4 + sc_below(s, 4) : 8 + sc_below(s, 200);
     s->context = 24 + sc_below(s, SC_CONTEXT_MAX - 24);
     struct lane_policy random = lane_policy_random(&s->policy_seed);
     s->policy_seed = sc_next(s);
