@@ -91,6 +91,9 @@ static void sc_make_prompt(struct scenario *s, uint32_t i) {
         memcpy(q->prompt, b->prompt, n * sizeof(uint32_t));
         for (uint32_t k = 0; k < b->n_out && n < s->context - 2; k++)
             q->prompt[n++] = b->out[k];
+        for (uint32_t k = 0; k < n; k++)
+            if (q->prompt[k] >= s->vocab) /* an earlier one was to be refused */
+                q->prompt[k] = 2;
         uint32_t how = sc_below(s, 4);
         if (how == 0)
             n = 1 + sc_below(s, n);
