@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * roundhouse info: what is in a model directory and how this build and machine would run it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "lanes/programs/input.h"
+#include "lanes/programs/options.h"
+
+struct info {
+    struct krn_model *model;
+    struct krn_net net;
+    struct lane_tokenizer *tokenizer;
+    enum status net_status, tokenizer_status;
+    struct status_note net_note, tokenizer_note;
+};
+
+static const char *info_dtype(enum krn_dtype t) {
+    static const char *const names[KRN_DTYPES] = {"f32", "f16", "bf16"};
+    return (unsigned)t < KRN_DTYPES ? names[t] : "unknown";
+}
+
+/* Bytes of tensors by type. */
+static json_t *info_types(const struct krn_model *m) {
+    json_t *types = json_object();
+    for (uint32_t t = 0; t < KRN_DTYPES; t++) {
+        uint64_t bytes = 0;
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < m->n_tensors; i++)
+            if (m->tensors[i].dtype == (enum krn_dtype)t) {
+                n++;
+                bytes += m->tensors[i].bytes;
+            }
+        if (n > 0)
+            json_object_set_new(types, info_dtype((enum krn_dtype)t),
+                                json_pack("{s:i, s:I}", "tensors", (int)n, "bytes", (json_int_t)bytes));
+    }
+    return types;
+}
+
+static json_t *info_isas(void) {
+    static const char *const all[] = {"scalar", "avx2", "avx512", "neon"};
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < 4; i++)
+        if (krn_rowfn_pick(all[i]) != NULL)
+            json_array_append_new(list, json_string(all[i]));
+    return list;
+}
+
+/* The option table, so that other programs need not parse --help. */
+static json_t *info_options(void) {
+    json_t *list = json_array();
+    const char *name, *value, *help;
+    uint32_t programs;
+    for (uint32_t i = 0; options_row(i, &name, &value, &programs, &help); i++)
+        json_array_append_new(list, json_pack("{s:s, s:s?, s:i, s:s}", "name", name, "value", value,
+                                              "programs", (int)programs, "help", help));
+    return list;
+}
+
+static json_t *info_json(const struct info *x, const char *path) {
+    const struct krn_model *m = x->model;
+    const struct krn_config *c = &m->config;
+    char fingerprint[40];
+    snprintf(fingerprint, sizeof fingerprint, "%016llx%016llx",
+             (unsigned long long)m->fingerprint[1], (unsigned long long)m->fingerprint[0]);
+    json_t *j = json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:o, s:o}",
+        "version", PACKAGE_VERSION, "model", path, "family", c->family, "fingerprint", fingerprint,
+        "parameters", (json_int_t)m->parameters, "vocab", (int)c->vocab, "hidden", (int)c->hidden,
+        "layers", (int)c->layers, "heads", (int)c->heads, "kv_heads", (int)c->kv_heads, "head_dim",
+        (int)c->head_dim, "ffn", (int)c->ffn, "context", (int)c->context, "tied", c->tied, "tensors",
+        (int)m->n_tensors, "types", info_types(m), "isa", info_isas(), "options", info_options());
+    struct krn_profile profile;
+    struct status_note note;
+    if (krn_profile_portable(c, 0, &profile, &note) == STATUS_OK) {
+        json_object_set_new(j, "profile", json_string(profile.name));
+        json_object_set_new(j, "virtual_ranks", json_integer(profile.virtual_ranks));
+        json_object_set_new(j, "page_bytes", json_integer((json_int_t)gpu_page_bytes(c, &profile, 64, 0, 1)));
+    }
+    bool unknown = false;
+    const char *template = x->tokenizer != NULL ? lane_template_name(x->tokenizer, &unknown) : NULL;
+    json_object_set_new(j, "tokenizer", x->tokenizer != NULL
+                                            ? json_pack("{s:i}", "vocab", (int)lane_tokenizer_vocab(x->tokenizer))
+                                            : json_null());
+    json_object_set_new(j, "template", template != NULL ? json_string(template) : json_null());
+    json_t *cannot = json_array();
+    if (x->net_status != STATUS_OK)
+        json_array_append_new(cannot, json_string(x->net_note.text));
+    if (x->tokenizer_status != STATUS_OK)
+        json_array_append_new(cannot, json_string(x->tokenizer_note.text));
+    if (unknown)
+        json_array_append_new(cannot, json_string("the chat template is not one that this build knows; raw prompts work"));
+    json_object_set_new(j, "cannot", cannot);
+    return j;
+}
+
+static void info_print(const json_t *j) {
+    static const char *const numbers[] = {"parameters", "vocab", "hidden",  "layers",  "heads",
+                                          "kv_heads",   "ffn",   "context", "tensors", "virtual_ranks",
+                                          "page_bytes"};
+    static const char *const texts[] = {"model", "family", "fingerprint", "profile", "template"};
+    for (uint32_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *t = json_string_value(json_object_get(j, texts[i]));
+        printf("%-14s %s\n", texts[i], t != NULL ? t : "none");
+    }
+    for (uint32_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        printf("%-14s %lld\n", numbers[i], (long long)json_integer_value(json_object_get(j, numbers[i])));
+    const char *type;
+    json_t *v;
+    json_object_foreach(json_object_get(j, "types"), type, v)
+        printf("%-14s %lld tensors, %.2f MB\n", type,
+               (long long)json_integer_value(json_object_get(v, "tensors")),
+               (double)json_integer_value(json_object_get(v, "bytes")) / 1e6);
+    size_t i;
+    printf("%-14s", "isa");
+    json_array_foreach(json_object_get(j, "isa"), i, v)
+        printf(" %s", json_string_value(v));
+    printf("\n");
+    json_array_foreach(json_object_get(j, "cannot"), i, v)
+        printf("%-14s %s\n", "cannot", json_string_value(v));
+}
+
+int program_info(int argc, char **argv) {
+    struct options *o = calloc(1, sizeof *o);
+    struct info x = {0};
+    struct status_note note = {{0}};
+    enum status s = o != NULL ? options_parse(P_INFO, argc, argv, o, &note) : STATUS_NO_MEMORY;
+    const char *path = NULL;
+    if (s == STATUS_OK) {
+        path = o->n_args > 0 ? o->args[0] : options_text(o, OPT_model, options_default_model());
+        s = krn_model_open(path, &x.model, &note);
+    }
+    if (s == STATUS_OK) {
+        x.net_status = krn_net_build(x.model, &x.net, &x.net_note);
+        x.tokenizer_status = lane_tokenizer_open(path, &x.tokenizer, &x.tokenizer_note);
+        json_t *j = info_json(&x, path);
+        CHECK(j != NULL);
+        if (options_has(o, OPT_json_lines)) {
+            char *text = json_dumps(j, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+            puts(text);
+            free(text);
+        } else {
+            info_print(j);
+        }
+        json_decref(j);
+    } else {
+        fprintf(stderr, "roundhouse info: %s\n", note.text);
+    }
+    if (x.tokenizer != NULL)
+        lane_tokenizer_close(x.tokenizer);
+    if (x.model != NULL && x.net_status == STATUS_OK)
+        krn_net_free(&x.net);
+    if (x.model != NULL)
+        krn_model_close(x.model);
+    free(o);
+    return (int)program_exit_of(s);
+}
