@@ -112,8 +112,7 @@ static double cos_kernel(double r) {
 }
 
 void krn_sincos64(double x, double *s, double *c) {
-    /* pi/2 in three parts of 33, 33 and 53 bits: n has at most 24 bits here, so the first two
-     * products are exact up to n < 2^20 and the third bounds the error by 2^-70 n. */
+    /* pi/2 in parts of 33, 33 and 53 bits: |n| < 2^20, so the first two products are exact. */
     static const double p1 = 0x1.921fb544p+0, p2 = 0x1.0b4611a6p-34, p3 = 0x1.3198a2e037073p-69;
     double n = x * 0x1.45f306dc9c883p-1;
     n = (n + 0x1.8p+52) - 0x1.8p+52;

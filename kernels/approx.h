@@ -46,7 +46,7 @@ double krn_exp64(double x);
 double krn_log64(double x);
 /* base > 0. */
 double krn_pow64(double base, double e);
-/* |x| <= 2^24. */
+/* |x| <= 2^20, the longest context. */
 void krn_sincos64(double x, double *s, double *c);
 
 /* Exact widening of a stored element. */

@@ -1,12 +1,31 @@
 # Tests of row functions, draw, profiles, tables and the oracle.
-check_PROGRAMS += tests/kernels/test_product tests/kernels/test_attend tests/kernels/test_golden
-tests_kernels_test_product_SOURCES = tests/kernels/test_product.c tests/kernels/kit.h
-tests_kernels_test_product_CFLAGS = $(RH_TEST_CFLAGS)
-tests_kernels_test_product_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/kernels/test_approx tests/kernels/test_attend tests/kernels/test_draw \
+	tests/kernels/test_golden tests/kernels/test_product tests/kernels/test_rows
+tests_kernels_test_approx_SOURCES = tests/kernels/test_approx.c tests/kernels/kit.h
+tests_kernels_test_approx_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_approx_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_attend_SOURCES = tests/kernels/test_attend.c tests/kernels/kit.h
 tests_kernels_test_attend_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_attend_LDADD = $(RH_TEST_LDADD)
+tests_kernels_test_draw_SOURCES = tests/kernels/test_draw.c tests/kernels/kit.h
+tests_kernels_test_draw_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_draw_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_golden_SOURCES = tests/kernels/test_golden.c tests/kernels/kit.h
 tests_kernels_test_golden_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_golden_LDADD = $(RH_TEST_LDADD)
+tests_kernels_test_product_SOURCES = tests/kernels/test_product.c tests/kernels/kit.h
+tests_kernels_test_product_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_product_LDADD = $(RH_TEST_LDADD)
+tests_kernels_test_rows_SOURCES = tests/kernels/test_rows.c tests/kernels/kit.h
+tests_kernels_test_rows_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_rows_LDADD = $(RH_TEST_LDADD)
 EXTRA_DIST += tests/golden/rowfn.txt
+# make bench-kernels
+EXTRA_PROGRAMS += tests/bench/bench_kernels
+tests_bench_bench_kernels_SOURCES = tests/bench/bench_kernels.c tests/kernels/kit.h
+tests_bench_bench_kernels_CFLAGS = $(AM_CFLAGS)
+tests_bench_bench_kernels_LDADD = $(RH_LIBS) $(RH_DEPS_LIBS)
+CLEANFILES += tests/bench/bench_kernels
+bench-kernels: tests/bench/bench_kernels$(EXEEXT)
+	tests/bench/bench_kernels$(EXEEXT)
+.PHONY: bench-kernels
