@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The tokenizer as its files share it. Everything in struct lane_tokenizer is written while it is
+ * opened and never again; struct text_encode is one call's own state.
+ */
+#ifndef LANES_TEXT_PRIVATE_H
+#define LANES_TEXT_PRIVATE_H
+
+#include <jansson.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "lanes/text/tokenizer.h"
+
+enum {
+    TEXT_FILE_BYTES_MAX = 128 << 20,
+    TEXT_VOCAB_MAX = 1 << 22,
+    TEXT_MERGES_MAX = 1 << 22,
+    TEXT_ADDED_MAX = 1 << 14,
+    TEXT_TOKEN_BYTES_MAX = 1024, /* what lane_stream_push takes */
+    TEXT_STAGES_MAX = 16,
+    TEXT_PATTERN_BYTES_MAX = 8192,
+    TEXT_INPUT_BYTES_MAX = 256 << 20,
+    TEXT_TEMPLATE_BYTES_MAX = 256 << 10
+};
+
+enum text_token_flags {
+    TEXT_KNOWN = 1,
+    TEXT_SPECIAL = 2,
+    TEXT_ADDED = 4,
+    TEXT_LSTRIP = 8,
+    TEXT_RSTRIP = 16,
+    TEXT_SINGLE_WORD = 32,
+    TEXT_NORMALIZED = 64,
+    TEXT_BYTE_LEVEL = 128 /* spelled in the byte alphabet: BPE may make it */
+};
+
+/* One token: its bytes lie in the pool. */
+struct text_token {
+    size_t offset;
+    uint16_t bytes;
+    uint8_t flags;
+};
+
+/* Pair of ids -> rank and the id that it becomes. Open addressing; rank UINT32_MAX is a free slot.
+ */
+struct text_merge {
+    uint32_t left, right, rank, id;
+};
+
+/* An added token as it is looked for in text. Sets are sorted by bytes, so that a range of the
+ * array is a trie node. */
+struct text_added {
+    char *text;
+    uint32_t bytes, id;
+    uint8_t flags;
+};
+
+struct text_added_set {
+    struct text_added *items;
+    uint32_t n;
+    bool first[256]; /* some token begins with this byte */
+};
+
+/* One pre-tokenizer. Each works on what the one before it cut. */
+struct text_stage {
+    pcre2_code *pattern; /* NULL: cuts nothing */
+    bool removed;        /* matches are dropped; else they stand alone */
+    bool invert;
+    bool prefix_space;
+};
+
+struct lane_tokenizer {
+    struct text_token *tokens; /* by id */
+    uint32_t vocab;
+    uint32_t bytes_max;
+    char *pool;
+    size_t pool_bytes, pool_capacity;
+
+    struct text_merge *merges;
+    uint32_t merge_shift; /* 64 - log2(slots) */
+    uint32_t merge_mask;
+    int64_t byte_id[256]; /* -1: this byte has no token */
+    int64_t unk;
+    bool fuse_unk;
+    bool ignore_merges;
+    uint32_t *words; /* ignore_merges: id + 1 by hash of a token's bytes; 0 is a free slot */
+    uint32_t word_mask;
+
+    bool nfc;
+    struct text_stage stages[TEXT_STAGES_MAX];
+    uint32_t n_stages;
+    struct text_added_set raw, normalized;
+    pcre2_code *word_character; /* for single_word tokens; NULL when there are none */
+
+    int64_t bos, eos;
+    bool adds_bos;
+    char *template_text; /* NULL: no chat template */
+    const struct text_shape *shape;
+    char *template_system; /* the default system prompt that a shape was published with, or NULL */
+};
+
+/* State of one encode call. */
+struct text_encode {
+    const struct lane_tokenizer *t;
+    uint32_t flags, limit;
+    uint32_t **ids, *n, *capacity;
+    struct status_note *note;
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack;
+    uint64_t budget;   /* backtracking that long matches may still spend */
+    const char *glued; /* this text goes on after invalid bytes: no space is put before it */
+    void *work;        /* long words */
+    size_t work_bytes;
+};
+
+/* tokenizer_load.c: vocabulary and merges; added_load.c: added tokens and indices. */
+enum status text_load_model(struct lane_tokenizer *t, const char *name, const json_t *root,
+                            struct status_note *note);
+enum status text_load_added(struct lane_tokenizer *t, const char *name, const json_t *root,
+                            json_t *config, struct status_note *note);
+enum status text_token_put(struct lane_tokenizer *t, uint32_t id, const char *bytes, size_t n,
+                           uint32_t flags, struct status_note *note);
+enum status text_index(struct lane_tokenizer *t, const char *name, struct status_note *note);
+int64_t text_added_id(const struct lane_tokenizer *t, const char *text, size_t bytes);
+/* pipeline.c: normalizer, pre-tokenizers, post-processor, decoder, as stages or a refusal. */
+enum status text_load_pipeline(struct lane_tokenizer *t, const char *name, const json_t *root,
+                               const json_t *config, struct status_note *note);
+/* pattern.c: an Oniguruma pattern compiled by PCRE2 with the same meaning, or a refusal. */
+enum status text_pattern_compile(const char *name, const char *pattern, size_t bytes, bool literal,
+                                 pcre2_code **out, struct status_note *note);
+/* split.c: text between added tokens, through the stages, to words. */
+enum status text_split(struct text_encode *e, const char *text, size_t n);
+/* added.c: cuts text at the set's tokens; what lies between goes on to `next`. */
+enum status text_added_split(struct text_encode *e, const struct text_added_set *set,
+                             const char *text, size_t n,
+                             enum status (*next)(struct text_encode *, const char *, size_t));
+size_t text_space_before(const char *text, size_t n); /* bytes of white space at the end */
+size_t text_space_after(const char *text, size_t n);  /* ... at the beginning */
+/* bpe.c */
+enum status text_word(struct text_encode *e, const char *word, size_t n);
+enum status text_emit(struct text_encode *e, uint32_t id);
+const struct text_merge *text_merge_find(const struct lane_tokenizer *t, uint32_t left,
+                                         uint32_t right);
+/* template.c */
+void text_template_open(struct lane_tokenizer *t);
+
+#endif
