@@ -273,7 +273,7 @@ enum status krn_model_save(const struct krn_model *model, const char *path, uint
     TRY(save_check(model, path, shards, note));
     TRY(write_json(path, "config.json", config_json(model, family->architectures[0]), note));
     TRY(write_json(path, "generation_config.json", generation_json(&model->config), note));
-    const struct krn_tensor **order = calloc(model->n_tensors, sizeof *order);
+    const struct krn_tensor **order = calloc((size_t)model->n_tensors + 1, sizeof *order);
     json_t *map = json_object();
     enum status status = order == NULL || map == NULL
                              ? no_memory(note)

@@ -1,1 +1,2 @@
 # tests of fuzz
+include $(srcdir)/tests/fuzz/model_files.mk
