@@ -82,8 +82,8 @@ static enum status json_bounds(const char *file, const char *bytes, size_t n,
     return STATUS_OK;
 }
 
-/* Where a fault at byte `end` lies, as " in outer.inner": the keys that are open there. The text before `end` was
- * accepted by the parser. */
+/* Where a fault at byte `end` lies, as " in outer.inner": the keys that are open there. The parser
+ * has accepted the text before `end`. */
 static void json_place(const char *bytes, size_t end, char out[2 * KRN_QUOTE_BYTES]) {
     struct {
         size_t at, n;
