@@ -250,7 +250,8 @@ static enum status check_draws(const struct gpu_plan *p, const struct gpu_limits
             const char *wrong = NULL;
             if (d->seq != q || d->row < first || d->row >= end || (j > 0 && d->row <= d[-1].row))
                 wrong = "row";
-            else if (d->extra_row < first || d->extra_row > d->row + 1)
+            else if (d->extra_row < first || d->extra_row > d->row + 1 ||
+                     d->row + 1 - d->extra_row > GPU_WINDOW_MAX)
                 wrong = "extra rows";
             else if (!range_in(d->first_count, d->n_counts, p->n_counts))
                 wrong = "counts";

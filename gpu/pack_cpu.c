@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The CPU device's weights: the op list is cut into stages (what runs between two barriers), and this rank's part of each
+ * weight is packed into one mapping in the order in which the stages read it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "actors/check.h"
+#include "gpu/cpu.h"
+#include "kernels/approx.h"
+#include "kernels/weights/store.h"
+
+/* Walks the op list twice with the same steps: first to count bytes (base NULL), then to pack. */
+struct packer {
+    struct cpu *c;
+    unsigned char *base;
+    uint64_t at;
+    const struct krn_tensor *table; /* of the embedding */
+    struct krn_packed table_packed;
+};
+
+static void *take(struct packer *p, uint64_t bytes) {
+    uint64_t from = (p->at + 63) / 64 * 64;
+    p->at = from + bytes;
+    return p->base == NULL ? NULL : p->base + from;
+}
+
+/* Elements [first, first + n) of a vector as floats; NULL for no tensor. */
+static const float *pack_vector(struct packer *p, const struct krn_tensor *t, uint32_t first,
+                                uint32_t n) {
+    if (t == NULL)
+        return NULL;
+    float *out = take(p, (uint64_t)n * sizeof *out);
+    if (out == NULL)
+        return NULL;
+    if (t->dtype == KRN_F32)
+        memcpy(out, (const float *)t->data + first, n * sizeof *out);
+    const uint16_t *half = (const uint16_t *)t->data + first;
+    for (uint32_t i = 0; i < n && t->dtype != KRN_F32; i++)
+        out[i] = t->dtype == KRN_BF16 ? krn_widen_bf16(half[i]) : krn_widen_f16(half[i]);
+    return out;
+}
+
+static struct krn_packed pack_matrix(struct packer *p, const struct krn_tensor *t, uint32_t row0,
+                                     uint32_t n, uint32_t col0, uint32_t k) {
+    struct krn_packed packed = {.dtype = t->dtype, .n = n, .k = k};
+    void *out = take(p, krn_packed_bytes(t->dtype, n, k));
+    if (out != NULL && n > 0)
+        krn_pack(t, row0, n, col0, k, out, &packed);
+    return packed;
+}
+
+/* Blocks [row0, row0 + n) of a weight that is packed already. */
+static struct krn_packed packed_part(const struct krn_packed *whole, uint32_t row0, uint32_t n) {
+    struct krn_packed part = *whole;
+    uint64_t block_bytes = krn_packed_bytes(whole->dtype, KRN_BLOCK, whole->k);
+    CHECK(row0 % KRN_BLOCK == 0 || n == 0);
+    part.n = n;
+    part.n_blocks = (n + KRN_BLOCK - 1) / KRN_BLOCK;
+    part.bytes = part.n_blocks * block_bytes;
+    if (whole->data != NULL)
+        part.data = (const unsigned char *)whole->data + row0 / KRN_BLOCK * block_bytes;
+    return part;
+}
+
+static void pack_product(struct packer *p, const struct krn_op *op, struct cpu_product *out) {
+    const struct gpu_device_config *config = &p->c->config;
+    struct gpu_shard s =
+        gpu_shard_of(op, &p->c->model, &config->profile, config->rank, config->world);
+    *out = (struct cpu_product){.shard = s, .src = op->src, .dst = op->dst, .add = op->add};
+    if (op->w == p->table && s.col0 == 0 && s.k == op->k)
+        out->w = packed_part(&p->table_packed, s.row0, s.n);
+    else
+        out->w = pack_matrix(p, op->w, s.row0, s.n, s.col0, s.k);
+    out->bias = pack_vector(p, op->bias, s.row0, s.n);
+}
+
+/* A norm and the products that read it, gate and up with the gate. Returns the ops that it takes. */
+static uint32_t cut_group(struct packer *p, const struct krn_op *op, uint32_t left,
+                          struct cpu_stage *s) {
+    uint32_t i = 0;
+    enum krn_buf src = op->src;
+    s->kind = CPU_GROUP;
+    if (op->kind == KRN_OP_NORM) {
+        s->norm = pack_vector(p, op->w, 0, op->n);
+        s->has_norm = true;
+        s->eps = op->eps;
+        s->norm_src = op->src;
+        s->norm_dst = src = op->dst;
+        i = 1;
+    }
+    while (i < left && s->n_products < CPU_GROUP_MAX && op[i].kind == KRN_OP_PRODUCT &&
+           op[i].src == src && op[i].dst != KRN_BUF_L && op[i].dst != src) {
+        bool alone = op[i].split == KRN_SPLIT_ROWS || op[i].add;
+        if (alone && i > 0)
+            break;
+        pack_product(p, &op[i++], &s->product[s->n_products++]);
+        if (alone)
+            break;
+    }
+    if (i < left && op[i].kind == KRN_OP_GATE && s->n_products == 2 &&
+        s->product[0].dst == op[i].dst && s->product[1].dst == op[i].src &&
+        s->product[0].w.n == s->product[1].w.n) {
+        s->gate = true;
+        i++;
+    }
+    return i;
+}
+
+/* Cuts the next stage; returns how many ops it takes, 0 for an order that this device does not know. */
+static uint32_t cut_stage(struct packer *p, const struct krn_op *op, uint32_t left,
+                          struct cpu_stage *s) {
+    *s = (struct cpu_stage){.layer = op->layer};
+    switch (op->kind) {
+    case KRN_OP_EMBED:
+        s->kind = CPU_EMBED;
+        p->table = op->w;
+        s->product[0].w = p->table_packed =
+            pack_matrix(p, op->w, 0, (uint32_t)op->w->dims[0], 0, (uint32_t)op->w->dims[1]);
+        return 1;
+    case KRN_OP_PRODUCT:
+        if (op->dst != KRN_BUF_L)
+            return cut_group(p, op, left, s);
+        s->kind = CPU_LOGITS;
+        pack_product(p, op, &s->product[0]);
+        return 1;
+    case KRN_OP_NORM:
+        return cut_group(p, op, left, s);
+    case KRN_OP_ROPE_KV:
+        s->kind = CPU_ATTEND;
+        return left > 1 && op[1].kind == KRN_OP_ATTEND && op[1].layer == op->layer ? 2 : 0;
+    case KRN_OP_GATE:
+        s->kind = CPU_GATE;
+        s->gate_n = op->n / p->c->config.world;
+        return 1;
+    case KRN_OP_FINAL:
+        s->kind = CPU_FINAL;
+        s->norm = pack_vector(p, op->w, 0, op->n);
+        s->eps = op->eps;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static enum status cut_all(struct packer *p, struct status_note *note) {
+    const struct krn_net *net = p->c->config.net;
+    p->c->n_stages = 0;
+    for (uint32_t i = 0; i < net->n_ops;) {
+        uint32_t used = cut_stage(p, &net->ops[i], net->n_ops - i, &p->c->stages[p->c->n_stages++]);
+        if (used == 0)
+            return status_say(note, STATUS_UNSUPPORTED,
+                              "the CPU device does not know op %u (kind %d, layer %u) in this place", i,
+                              (int)net->ops[i].kind, net->ops[i].layer);
+        i += used;
+    }
+    return STATUS_OK;
+}
+
+/* The packed form is what is read from now on: the file's pages go back to the kernel, which can read them again from
+ * the file should somebody look. Owned memory is left alone. */
+static void release_files(const struct krn_model *model) {
+    const struct krn_store *store = model->store;
+    for (uint32_t i = 0; store != NULL && i < store->n_files; i++)
+        madvise((void *)(uintptr_t)store->files[i].bytes, store->files[i].size, MADV_DONTNEED);
+}
+
+enum status gpu_cpu_pack(struct cpu *c, struct status_note *note) {
+    struct packer count = {.c = c};
+    c->stages = calloc(c->config.net->n_ops, sizeof *c->stages);
+    if (c->stages == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for the stages of a step");
+    TRY(cut_all(&count, note));
+    void *map = mmap(NULL, count.at + 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for %llu MiB of packed weights",
+                          (unsigned long long)(count.at >> 20));
+    madvise(map, count.at, MADV_HUGEPAGE);
+    c->weights = map;
+    c->weights_bytes = count.at + 64;
+    struct packer pack = {.c = c, .base = map};
+    TRY(cut_all(&pack, note));
+    CHECK(pack.at == count.at);
+    release_files(c->config.net->model);
+    return STATUS_OK;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The CPU device's forward pass: all rows of a plan as one ragged batch. Every member of the team walks the same stages and
+ * meets the others at barriers. Work is cut by rows, output blocks, or spans and heads; never along a sum, so neither
+ * threads nor cuts can move a bit (numerics.md).
+ */
+#include <string.h>
+#include <xxhash.h>
+
+#include "actors/check.h"
+#include "gpu/cpu.h"
+
+/* A row of a buffer. */
+static float *row_of(const struct cpu *c, enum krn_buf b, size_t row) {
+    return c->buf[b] + row * c->ld[b];
+}
+
+static uint32_t ceil_div(uint32_t a, uint32_t b) {
+    return (a + b - 1) / b;
+}
+
+static void run_copies(struct cpu *c, struct gpu_member *m) {
+    const struct gpu_copy *copies = gpu_plan_copies(c->plan);
+    uint32_t begin, end, tiles = c->config.page_tokens / KRN_TILE;
+    uint64_t head_bytes = (uint64_t)tiles * 2 * c->kv.head_dim * KRN_TILE * sizeof(float);
+    uint64_t heads = c->device.page_bytes / head_bytes;
+    if (c->plan->n_copies == 0)
+        return;
+    while (gpu_team_take(m, c->plan->n_copies, 1, &begin, &end)) {
+        const struct gpu_copy *copy = &copies[begin];
+        /* Whole tiles of every layer and head, as many as the tokens reach into. */
+        uint64_t bytes = head_bytes / tiles * ceil_div(copy->tokens, KRN_TILE);
+        const unsigned char *src = c->pool + copy->src * c->device.page_bytes;
+        unsigned char *dst = c->pool + copy->dst * c->device.page_bytes;
+        for (uint64_t h = 0; h < heads; h++)
+            memcpy(dst + h * head_bytes, src + h * head_bytes, bytes);
+    }
+    gpu_team_barrier(m);
+}
+
+static void run_embed(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
+    uint32_t begin, end;
+    gpu_team_share(m, c->n_rows, &begin, &end);
+    for (uint32_t r = begin; r < end; r++) {
+        float *x = row_of(c, KRN_BUF_X, r);
+        c->fn->embed(&s->product[0].w, c->token[r], x);
+        if (r == c->nan_row)
+            memset(x, 0xff, c->model.hidden * sizeof *x);
+    }
+    gpu_team_barrier(m);
+}
+
+/* How a group's products are cut: `tiles` row tiles times groups of `grain` blocks. */
+struct cut {
+    uint32_t blocks, grain, groups, tiles;
+};
+
+static struct cut cut_products(const struct cpu_stage *s, uint32_t rows, uint32_t size) {
+    enum { FEW_ROWS = 16, TILE_ROWS = 64, FEW_GRAIN = 8, MANY_GRAIN = 2 };
+    struct cut cut = {0, 1, 1, 1};
+    for (uint32_t i = 0; i < s->n_products && !(s->gate && i > 0); i++)
+        cut.blocks += s->product[i].w.n_blocks;
+    bool few = rows <= FEW_ROWS;
+    uint32_t wanted = size == 1 ? 1 : few ? size : 4 * size;
+    cut.grain = ceil_div(cut.blocks, wanted);
+    uint32_t to = few ? FEW_GRAIN : MANY_GRAIN;
+    if (cut.grain > to)
+        cut.grain = ceil_div(cut.grain, to) * to;
+    else if (!few)
+        cut.grain = to;
+    if (cut.grain == 0)
+        cut.grain = 1;
+    cut.groups = ceil_div(cut.blocks, cut.grain);
+    if (cut.groups < wanted && rows >= 2 * TILE_ROWS) {
+        uint32_t most = rows / TILE_ROWS, tiles = ceil_div(wanted, cut.groups);
+        cut.tiles = tiles < most ? tiles : most;
+    }
+    return cut;
+}
+
+/* Blocks [block0, block1) of one product for rows [row0, row0 + rows). */
+static void run_product(const struct cpu *c, const struct cpu_product *p, const float *x, size_t ldx,
+                        uint32_t row0, uint32_t rows, uint32_t block0, uint32_t block1, void *scratch) {
+    bool reduce = p->shard.reduce;
+    struct krn_product product = {.x = x + row0 * ldx,
+                                  .ldx = ldx,
+                                  .rows = rows,
+                                  .w = &p->w,
+                                  .segments = p->shard.segments,
+                                  .bias = reduce ? NULL : p->bias,
+                                  .add = p->add && !reduce,
+                                  .y = reduce ? c->partial + row0 * c->ld[KRN_BUF_X]
+                                              : row_of(c, p->dst, row0),
+                                  .ldy = reduce ? c->ld[KRN_BUF_X] : c->ld[p->dst]};
+    c->fn->product(&product, block0, block1, scratch);
+}
+
+/* G = silu(G) * U for the outputs of blocks [block0, block1). */
+static void run_gate_blocks(const struct cpu *c, const struct cpu_product *p, uint32_t row0,
+                            uint32_t rows, uint32_t block0, uint32_t block1) {
+    uint32_t first = block0 * KRN_BLOCK, last = block1 * KRN_BLOCK;
+    last = last < p->w.n ? last : p->w.n;
+    for (uint32_t r = row0; r < row0 + rows; r++)
+        c->fn->gate(row_of(c, KRN_BUF_G, r) + first, row_of(c, KRN_BUF_U, r) + first, last - first);
+}
+
+/* Unit [block0, block1) of the group's blocks laid end to end. */
+static void run_group_blocks(const struct cpu *c, const struct cpu_stage *s, const float *x, size_t ldx,
+                             uint32_t row0, uint32_t rows, uint32_t block0, uint32_t block1,
+                             void *scratch) {
+    if (s->gate) {
+        run_product(c, &s->product[0], x, ldx, row0, rows, block0, block1, scratch);
+        run_product(c, &s->product[1], x, ldx, row0, rows, block0, block1, scratch);
+        run_gate_blocks(c, &s->product[0], row0, rows, block0, block1);
+        return;
+    }
+    for (uint32_t i = 0; i < s->n_products && block0 < block1; i++) {
+        uint32_t n = s->product[i].w.n_blocks;
+        if (block0 < n)
+            run_product(c, &s->product[i], x, ldx, row0, rows, block0, block1 < n ? block1 : n, scratch);
+        block0 = block0 > n ? block0 - n : 0;
+        block1 = block1 > n ? block1 - n : 0;
+    }
+}
+
+/* The ranks' partial sums in the tree's order, then bias and residual. */
+static void run_reduce(struct cpu *c, const struct cpu_product *p, struct gpu_member *m) {
+    uint32_t begin, end, n = p->w.n;
+    const struct gpu_collective *all = c->config.collective;
+    if (m->index == 0 && c->status == STATUS_OK)
+        c->status = all->reduce(all->self, c->partial, (size_t)c->n_rows * c->ld[KRN_BUF_X]);
+    gpu_team_barrier(m);
+    if (c->status != STATUS_OK)
+        return;
+    gpu_team_share(m, c->n_rows, &begin, &end);
+    for (uint32_t r = begin; r < end; r++) {
+        float *sum = c->partial + (size_t)r * c->ld[KRN_BUF_X], *y = row_of(c, p->dst, r);
+        if (p->bias != NULL)
+            c->fn->add(sum, p->bias, sum, n);
+        if (p->add)
+            c->fn->add(y, sum, y, n);
+        else
+            memcpy(y, sum, n * sizeof *y);
+    }
+    gpu_team_barrier(m);
+}
+
+static void run_group(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
+    uint32_t hidden = c->model.hidden, begin, end;
+    const float *x = NULL;
+    size_t ldx = 0;
+    if (s->n_products > 0) {
+        x = c->buf[s->product[0].src];
+        ldx = c->ld[s->product[0].src];
+    }
+    if (s->has_norm && s->n_products > 0 && c->n_rows * hidden <= CPU_PRIVATE_FLOATS) {
+        float *own = (float *)(void *)((unsigned char *)m->scratch + c->scratch_rows);
+        for (uint32_t r = 0; r < c->n_rows; r++)
+            c->fn->norm(row_of(c, s->norm_src, r), s->norm, own + (size_t)r * hidden, hidden, s->eps);
+        x = own;
+        ldx = hidden;
+    } else if (s->has_norm) {
+        gpu_team_share(m, c->n_rows, &begin, &end);
+        for (uint32_t r = begin; r < end; r++)
+            c->fn->norm(row_of(c, s->norm_src, r), s->norm, row_of(c, s->norm_dst, r), hidden, s->eps);
+        gpu_team_barrier(m);
+    }
+    if (s->n_products == 0)
+        return;
+    struct cut cut = cut_products(s, c->n_rows, m->size);
+    while (gpu_team_take(m, cut.groups * cut.tiles, 1, &begin, &end)) {
+        /* Row tiles of one group of blocks follow each other: its weights are still near. */
+        uint32_t tile = begin % cut.tiles, block0 = begin / cut.tiles * cut.grain;
+        uint32_t block1 = block0 + cut.grain < cut.blocks ? block0 + cut.grain : cut.blocks;
+        uint32_t row0 = (uint32_t)((uint64_t)c->n_rows * tile / cut.tiles);
+        uint32_t row1 = (uint32_t)((uint64_t)c->n_rows * (tile + 1) / cut.tiles);
+        run_group_blocks(c, s, x, ldx, row0, row1 - row0, block0, block1, m->scratch);
+    }
+    gpu_team_barrier(m);
+    if (s->product[0].shard.reduce)
+        run_reduce(c, &s->product[0], m);
+}
+
+/* Rotates the span's rows of one KV head and its query heads, and writes keys and values to the pages. */
+static void run_rope(struct cpu *c, const struct krn_kv *kv, const struct krn_span *span,
+                     uint32_t head) {
+    uint32_t d = kv->head_dim, group = c->heads / c->kv_heads;
+    for (uint32_t i = 0; i < span->rows; i++) {
+        uint32_t row = span->first_row + i, pos = span->first_pos + i;
+        const float *cs = c->rope + (size_t)pos * d;
+        for (uint32_t q = 0; q < group; q++)
+            c->fn->rope(row_of(c, KRN_BUF_Q, row) + (size_t)(head * group + q) * d, cs, d);
+        float *k = row_of(c, KRN_BUF_K, row) + (size_t)head * d;
+        c->fn->rope(k, cs, d);
+        c->fn->kv_write(kv, span->pages, pos, head, k, row_of(c, KRN_BUF_V, row) + (size_t)head * d);
+    }
+}
+
+static void run_attend(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
+    uint32_t begin, end, units = c->n_spans * c->kv_heads;
+    struct krn_attend a = {.q = c->buf[KRN_BUF_Q],
+                           .ldq = c->ld[KRN_BUF_Q],
+                           .out = c->buf[KRN_BUF_A],
+                           .ldo = c->ld[KRN_BUF_A],
+                           .spans = c->spans,
+                           .n_spans = c->n_spans,
+                           .kv = c->kv,
+                           .heads = c->heads,
+                           .scale = c->scale,
+                           .window = 0,
+                           .segment = c->config.profile.attn_segment};
+    a.kv.layer_off = s->layer * c->layer_bytes;
+    /* A seq of one span needs nobody else's keys, so its rotation and attention are one unit. */
+    if (!c->one_span_a_seq) {
+        while (gpu_team_take(m, units, 1, &begin, &end))
+            run_rope(c, &a.kv, &c->spans[begin / c->kv_heads], begin % c->kv_heads);
+        gpu_team_barrier(m);
+    }
+    while (gpu_team_take(m, units, 1, &begin, &end)) {
+        uint32_t unit = units - 1 - begin; /* the longest first, so that the end is even */
+        if (c->one_span_a_seq)
+            run_rope(c, &a.kv, &c->spans[unit / c->kv_heads], unit % c->kv_heads);
+        c->fn->attend(&a, unit, unit + 1, m->scratch);
+    }
+    gpu_team_barrier(m);
+}
+
+static void run_gate(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
+    uint32_t begin, end;
+    gpu_team_share(m, c->n_rows, &begin, &end);
+    for (uint32_t r = begin; r < end; r++)
+        c->fn->gate(row_of(c, KRN_BUF_G, r), row_of(c, KRN_BUF_U, r), s->gate_n);
+    gpu_team_barrier(m);
+}
+
+static void run_final(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
+    const struct gpu_draw *draws = gpu_plan_draws(c->plan);
+    uint32_t begin, end;
+    gpu_team_share(m, c->n_rows, &begin, &end);
+    for (uint32_t r = begin; r < end; r++)
+        c->bad[r] = !c->fn->finite(row_of(c, KRN_BUF_X, r), c->model.hidden);
+    gpu_team_share(m, c->plan->n_draws, &begin, &end);
+    for (uint32_t i = begin; i < end; i++)
+        c->fn->norm(row_of(c, KRN_BUF_X, draws[i].row), s->norm, row_of(c, KRN_BUF_H, i),
+                    c->model.hidden, s->eps);
+    gpu_team_barrier(m);
+}
+
+/* The perturb hook: the two halves of K are summed apart. One row, by one member. */
+static void run_changed(struct cpu *c, const struct cpu_product *p, const float *x, float *y,
+                        void *scratch) {
+    uint32_t k = c->model.hidden, half = k / 2, n = p->w.n;
+    float *part = c->perturb_row, *sum = part + k;
+    struct krn_product product = {.x = part, .ldx = k, .rows = 1, .w = &p->w, .segments = 1, .y = y, .ldy = n};
+    memset(part, 0, k * sizeof *part);
+    memcpy(part, x, half * sizeof *part);
+    c->fn->product(&product, 0, p->w.n_blocks, scratch);
+    memset(part, 0, half * sizeof *part);
+    memcpy(part + half, x + half, (k - half) * sizeof *part);
+    product.y = sum;
+    c->fn->product(&product, 0, p->w.n_blocks, scratch);
+    c->fn->add(y, sum, y, n);
+    if (p->bias != NULL)
+        c->fn->add(y, p->bias, y, n);
+}
+
+/* counts[] of the draw with the tokens of its extra rows on top; each id once. */
+static uint32_t merge_counts(const struct cpu *c, const struct gpu_draw *d, struct krn_count *out) {
+    const struct krn_count *counts = gpu_plan_counts(c->plan) + d->first_count;
+    uint32_t n = d->n_counts;
+    memcpy(out, counts, n * sizeof *out);
+    for (uint32_t r = d->extra_row; r <= d->row; r++) {
+        uint32_t i = 0;
+        while (i < n && out[i].id != c->token[r])
+            i++;
+        if (i == n)
+            out[n++] = (struct krn_count){.id = c->token[r]};
+        out[i].in_reply++;
+    }
+    return n;
+}
+
+static void run_draw(struct cpu *c, uint32_t i, float *logits, struct gpu_member *m) {
+    const struct gpu_draw *d = &gpu_plan_draws(c->plan)[i];
+    unsigned char *scratch = m->scratch;
+    uint32_t vocab = c->model.vocab;
+    struct krn_draw draw = {.logits = logits,
+                            .vocab = vocab,
+                            .pos = c->position[d->row] + (uint64_t)1,
+                            .sampling = &d->sampling,
+                            .counts = gpu_plan_counts(c->plan) + d->first_count,
+                            .n_counts = d->n_counts,
+                            .bias = gpu_plan_bias(c->plan) + d->first_bias,
+                            .n_bias = d->n_bias,
+                            .mask = d->mask == GPU_NO_MASK ? NULL : gpu_plan_masks(c->plan) + d->mask,
+                            .scratch = scratch + c->scratch_draw,
+                            .top = c->result->top + (size_t)i * KRN_TOP_MAX};
+    if (d->extra_row <= d->row) {
+        struct krn_count *merged = (struct krn_count *)(void *)(scratch + c->scratch_counts);
+        draw.n_counts = merge_counts(c, d, merged);
+        draw.counts = merged;
+    }
+    if (c->kept[i] != GPU_ROW_FINE)
+        memcpy(c->result->logits + (size_t)c->kept[i] * vocab, logits, vocab * sizeof *logits);
+    c->fn->draw(&draw, &c->result->drawn[i]);
+}
+
+static void run_logits(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
+    const struct cpu_product *p = &s->product[0];
+    const struct gpu_collective *all = c->config.collective;
+    bool gather = c->config.world > 1;
+    size_t ld = gather ? c->logits_stride : c->ld[KRN_BUF_L];
+    float *part = gather ? c->logits_part : c->buf[KRN_BUF_L];
+    uint32_t n = c->plan->n_draws, begin, end;
+    for (uint32_t first = 0; first < n; first += CPU_LOGITS_ROWS) {
+        uint32_t rows = n - first < CPU_LOGITS_ROWS ? n - first : CPU_LOGITS_ROWS;
+        struct krn_product product = {.x = row_of(c, KRN_BUF_H, first), .ldx = c->ld[KRN_BUF_H], .rows = rows,
+                                      .w = &p->w, .segments = 1, .bias = p->bias, .y = part, .ldy = ld};
+        struct cut cut = cut_products(s, rows, m->size);
+        while (gpu_team_take(m, cut.blocks, cut.grain, &begin, &end))
+            c->fn->product(&product, begin, end, m->scratch);
+        gpu_team_barrier(m);
+        if (c->perturb != 0 || gather) {
+            for (uint32_t i = 0; i < rows && m->index == 0 && c->perturb != 0; i++)
+                if (c->changed[first + i])
+                    run_changed(c, p, product.x + i * product.ldx, part + i * ld, m->scratch);
+            if (gather && m->index == 0 && c->status == STATUS_OK)
+                c->status = all->gather(all->self, part, c->buf[KRN_BUF_L], rows, ld);
+            gpu_team_barrier(m);
+        }
+        if (c->status != STATUS_OK)
+            return;
+        while (gpu_team_take(m, rows, 1, &begin, &end))
+            run_draw(c, first + begin, row_of(c, KRN_BUF_L, begin), m);
+        gpu_team_barrier(m);
+    }
+}
+
+void gpu_cpu_forward(void *cpu, struct gpu_member *m) {
+    struct cpu *c = cpu;
+    run_copies(c, m);
+    if (c->n_rows == 0)
+        return;
+    for (uint32_t i = 0; i < c->n_stages; i++) {
+        const struct cpu_stage *s = &c->stages[i];
+        switch (s->kind) {
+        case CPU_EMBED:
+            run_embed(c, s, m);
+            break;
+        case CPU_GROUP:
+            run_group(c, s, m);
+            break;
+        case CPU_ATTEND:
+            run_attend(c, s, m);
+            break;
+        case CPU_GATE:
+            run_gate(c, s, m);
+            break;
+        case CPU_FINAL:
+            run_final(c, s, m);
+            break;
+        case CPU_LOGITS:
+            run_logits(c, s, m);
+            break;
+        }
+        /* Set before a barrier that all have passed, so all leave together. */
+        if (c->status != STATUS_OK)
+            return;
+    }
+}
