@@ -26,6 +26,7 @@ struct fab_conductor {
     uint64_t failed_number; /* the last plan that was not OK */
     bool broken;            /* a rank went silent; silent_rank says which */
     uint32_t silent_rank;
+    bool stopping; /* ends when nothing is under way */
 };
 
 ACT_HANDLER(conductor, fab_conductor, fab, run);
@@ -102,6 +103,8 @@ static void conductor_report(struct act_ctx *ctx, struct fab_conductor *c, enum 
         c->failed_number = run.number;
     act_expect(ctx, -1);
     ACT_SEND(ctx, run.planner, fab, ran, .round = run.round, .status = status, .rank = rank);
+    if (c->stopping && c->n == 0)
+        act_exit(ctx);
 }
 
 static void conductor_finish(struct act_ctx *ctx, struct fab_conductor *c) {
@@ -195,7 +198,9 @@ static void conductor_receive(struct act_ctx *ctx, void *self, const struct act_
         conductor_late(ctx, state, ((const struct act_timer_msg *)msg->body)->cookie);
         break;
     case ACT_KIND_stop:
-        act_exit(ctx);
+        state->stopping = true;
+        if (state->n == 0)
+            act_exit(ctx);
         break;
     default: /* start, gone */
         break;

@@ -9,8 +9,9 @@
 #include "gpu/team.h"
 
 enum {
-    CPU_LOGITS_ROWS = 32,     /* drawn rows whose logits exist at one time */
-    CPU_PRIVATE_FLOATS = 4096, /* up to so many floats each member norms all rows itself, which saves a barrier */
+    CPU_LOGITS_ROWS = 32, /* drawn rows whose logits exist at one time */
+    CPU_PRIVATE_FLOATS =
+        4096, /* up to so many floats each member norms all rows itself, which saves a region */
     CPU_GROUP_MAX = 3
 };
 
@@ -23,7 +24,7 @@ struct cpu_product {
     bool add;
 };
 
-/* What runs between two barriers; the op list is cut into these when the device opens. */
+/* What runs as one region of the team or a few; the op list is cut into these when the device opens. */
 enum cpu_stage_kind { CPU_EMBED, CPU_GROUP, CPU_ATTEND, CPU_GATE, CPU_FINAL, CPU_LOGITS };
 
 struct cpu_stage {
@@ -34,7 +35,7 @@ struct cpu_stage {
     float eps;
     enum krn_buf norm_src, norm_dst;
     uint32_t n_products;
-    bool gate; /* GROUP: products are gate and up, and G = silu(G) * U follows */
+    bool gate;       /* GROUP: products are gate and up, and G = silu(G) * U follows */
     uint32_t gate_n; /* GATE */
     struct cpu_product product[CPU_GROUP_MAX]; /* EMBED: [0] is the table */
 };
@@ -68,9 +69,9 @@ struct cpu {
     /* row buffers: [rows][width] */
     float *buf[KRN_BUFS];
     size_t ld[KRN_BUFS];
-    float *partial;       /* world > 1: [rows][hidden] to be reduced */
-    float *logits_part;   /* world > 1: [CPU_LOGITS_ROWS][stride] */
-    size_t logits_stride; /* outputs a rank has room for */
+    float *partial;           /* world > 1: [rows][hidden] to be reduced */
+    float *logits_part;       /* world > 1: [CPU_LOGITS_ROWS][stride] */
+    size_t logits_stride;     /* outputs a rank has room for */
     uint32_t heads, kv_heads; /* of this rank */
     struct krn_kv kv;         /* layer_off 0 */
     uint64_t layer_bytes;
@@ -82,13 +83,13 @@ struct cpu {
     uint32_t *position;       /* [rows] */
     uint32_t n_spans, n_rows; /* rows that belong to seqs */
     bool one_span_a_seq;
-    unsigned char *bad;       /* [rows] */
-    uint32_t *kept;           /* [draws]: place in result->logits */
-    unsigned char *changed;   /* [draws]: perturbed */
+    unsigned char *bad;     /* [rows] */
+    uint32_t *kept;         /* [draws]: place in result->logits */
+    unsigned char *changed; /* [draws]: perturbed */
     const struct gpu_plan *plan;
     struct gpu_result *result;
-    uint32_t nan_row; /* fault: this row's embedding is NaN; or GPU_ROW_FINE */
-    enum status status; /* written by member 0 between barriers */
+    uint32_t nan_row;   /* fault: this row's embedding is NaN; or GPU_ROW_FINE */
+    enum status status; /* written by the holder of a unit */
 
     /* member scratch: rowfn scratch, draw scratch, private rows, merged counts */
     size_t scratch_draw, scratch_rows, scratch_counts;
@@ -96,10 +97,10 @@ struct cpu {
     struct cpu_last last[GPU_SLOTS_MAX];
     struct cpu_seen seen[GPU_SLOTS_MAX];
     uint64_t failed_number;
-    uint32_t undone;     /* steps that poll has not reported */
+    uint32_t undone; /* steps that poll has not reported */
     gpu_event_t events;
     uint32_t perturb;
-    float *perturb_row;  /* [2][max of hidden and vocabulary stride] */
+    float *perturb_row; /* [2][max of hidden and vocabulary stride] */
     bool poison;
 };
 

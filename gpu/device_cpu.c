@@ -44,21 +44,19 @@ static enum status step_rows(struct cpu *c, const struct gpu_plan *p, struct gpu
         if (rows[s->first_row].flags & GPU_ROW_FROM_DRAW) {
             const struct cpu_last *last = &c->last[s->slot];
             if (last->number + 1 != p->number || c->failed_number + 1 == p->number)
-                return status_say(&r->note, STATUS_DESYNC,
-                                  "plan %llu: slot %u drew last in plan %llu",
-                                  (unsigned long long)p->number, s->slot,
-                                  (unsigned long long)last->number);
+                return status_say(
+                    &r->note, STATUS_DESYNC, "plan %llu: slot %u drew last in plan %llu",
+                    (unsigned long long)p->number, s->slot, (unsigned long long)last->number);
             c->token[s->first_row] = last->token;
         }
         for (uint32_t i = 0, n; i < s->n_rows; i += n) {
             uint32_t left = s->n_rows - i, pos = s->first_pos + i;
             n = s->n_rows <= KRN_SPAN_ROWS ? left : KRN_SPAN_ROWS - pos % KRN_SPAN_ROWS;
             n = n < left ? n : left;
-            c->spans[c->n_spans++] = (struct krn_span){
-                .first_row = s->first_row + i,
-                .rows = n,
-                .first_pos = pos,
-                .pages = gpu_plan_pages(p) + s->first_page};
+            c->spans[c->n_spans++] = (struct krn_span){.first_row = s->first_row + i,
+                                                       .rows = n,
+                                                       .first_pos = pos,
+                                                       .pages = gpu_plan_pages(p) + s->first_page};
             c->one_span_a_seq = c->one_span_a_seq && n == s->n_rows;
         }
         c->n_rows += s->n_rows;
@@ -188,7 +186,8 @@ static void cpu_step(struct gpu_device *d, const struct gpu_plan *p, struct gpu_
     struct cpu *c = (struct cpu *)d;
     uint64_t begin = clock_ns();
     CHECK(c->undone < 2);
-    CHECK(p->n_rows <= c->limits.rows && p->n_draws <= c->limits.draws && p->n_seqs <= c->limits.seqs);
+    CHECK(p->n_rows <= c->limits.rows && p->n_draws <= c->limits.draws &&
+          p->n_seqs <= c->limits.seqs);
     CHECK(p->n_counts <= c->limits.counts);
     gpu_result_begin(r, p);
     if (d->faults.voided || ((p->flags & GPU_PLAN_AHEAD) && c->failed_number + 1 == p->number))
@@ -300,9 +299,14 @@ static uint64_t place_buffers(struct cpu *c, unsigned char *base) {
     uint32_t d = c->model.head_dim, world = c->config.world;
     uint64_t at = 0, rows = l->rows, both = rows > l->draws ? rows : l->draws;
     uint32_t q = c->heads * d, kv = c->kv_heads * d, ffn = c->model.ffn / world;
-    uint32_t width[KRN_BUFS] = {[KRN_BUF_X] = c->model.hidden, [KRN_BUF_H] = c->model.hidden,
-                                [KRN_BUF_Q] = q, [KRN_BUF_K] = kv, [KRN_BUF_V] = kv, [KRN_BUF_A] = q,
-                                [KRN_BUF_G] = ffn, [KRN_BUF_U] = ffn,
+    uint32_t width[KRN_BUFS] = {[KRN_BUF_X] = c->model.hidden,
+                                [KRN_BUF_H] = c->model.hidden,
+                                [KRN_BUF_Q] = q,
+                                [KRN_BUF_K] = kv,
+                                [KRN_BUF_V] = kv,
+                                [KRN_BUF_A] = q,
+                                [KRN_BUF_G] = ffn,
+                                [KRN_BUF_U] = ffn,
                                 [KRN_BUF_L] = (uint32_t)c->logits_stride * world};
     for (int b = KRN_BUF_X; b < KRN_BUFS; b++) {
         c->ld[b] = (width[b] + KRN_BLOCK - 1) / KRN_BLOCK * KRN_BLOCK;
@@ -332,7 +336,8 @@ static enum status open_memory(struct cpu *c, struct status_note *note) {
         return status_say(note, STATUS_NO_MEMORY, "no memory for %u KV pages of %llu bytes",
                           c->config.n_pages, (unsigned long long)c->device.page_bytes);
     place_buffers(c, c->buffers);
-    krn_rope_table(&c->model.rope, c->model.head_dim, c->model.context, (float *)(uintptr_t)c->rope);
+    krn_rope_table(&c->model.rope, c->model.head_dim, c->model.context,
+                   (float *)(uintptr_t)c->rope);
     c->kv = (struct krn_kv){.pool = c->pool,
                             .page_bytes = c->device.page_bytes,
                             .page_tokens = c->config.page_tokens,
@@ -355,12 +360,15 @@ static enum status open_team(struct cpu *c, struct status_note *note) {
 static enum status check_config(const struct gpu_device_config *config, struct status_note *note) {
     const struct krn_config *m = &config->net->model->config;
     if (config->page_tokens == 0 || config->page_tokens % KRN_TILE != 0)
-        return status_say(note, STATUS_BAD_REQUEST, "pages of %u tokens: the CPU device needs a multiple of %d",
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "pages of %u tokens: the CPU device needs a multiple of %d",
                           config->page_tokens, KRN_TILE);
     if (config->n_pages < 2)
-        return status_say(note, STATUS_BAD_REQUEST, "%u KV pages: two are the least", config->n_pages);
+        return status_say(note, STATUS_BAD_REQUEST, "%u KV pages: two are the least",
+                          config->n_pages);
     if (config->limits.vocab != m->vocab || config->limits.rows == 0)
-        return status_say(note, STATUS_BAD_REQUEST, "limits of %u rows and vocabulary %u: the model has %u",
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "limits of %u rows and vocabulary %u: the model has %u",
                           config->limits.rows, config->limits.vocab, m->vocab);
     TRY(gpu_world_check(m, &config->profile, config->world, note));
     CHECK(config->rank < config->world);
@@ -374,7 +382,8 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
     const struct krn_config *m = &config->net->model->config;
     const struct krn_rowfn *fn = krn_rowfn_pick(config->isa);
     if (fn == NULL)
-        return status_say(note, STATUS_UNSUPPORTED, "this machine cannot run the instruction set %s",
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "this machine cannot run the instruction set %s",
                           config->isa != NULL ? config->isa : "asked for");
     struct cpu *c = calloc(1, sizeof *c);
     if (c == NULL)
@@ -391,7 +400,9 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
     c->scale = 1.0f / sqrtf((float)m->head_dim);
     uint32_t blocks = (m->vocab + KRN_BLOCK - 1) / KRN_BLOCK;
     c->logits_stride = (size_t)((blocks + config->world - 1) / config->world) * KRN_BLOCK;
-    c->layer_bytes = gpu_page_bytes(m, &config->profile, config->page_tokens, config->rank, config->world) / m->layers;
+    c->layer_bytes =
+        gpu_page_bytes(m, &config->profile, config->page_tokens, config->rank, config->world) /
+        m->layers;
     c->device.page_bytes = c->layer_bytes * m->layers;
     enum status status = open_memory(c, note);
     if (status == STATUS_OK)

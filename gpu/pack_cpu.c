@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CPU device's weights: the op list is cut into stages (what runs between two barriers), and this rank's part of each
+ * The CPU device's weights: the op list is cut into stages (what runs as one region or a few), and this rank's part of each
  * weight is packed into one mapping in the order in which the stages read it.
  */
 #include <stdlib.h>
@@ -123,6 +123,7 @@ static uint32_t cut_stage(struct packer *p, const struct krn_op *op, uint32_t le
         if (op->dst != KRN_BUF_L)
             return cut_group(p, op, left, s);
         s->kind = CPU_LOGITS;
+        s->n_products = 1;
         pack_product(p, op, &s->product[0]);
         return 1;
     case KRN_OP_NORM:
@@ -150,9 +151,10 @@ static enum status cut_all(struct packer *p, struct status_note *note) {
     for (uint32_t i = 0; i < net->n_ops;) {
         uint32_t used = cut_stage(p, &net->ops[i], net->n_ops - i, &p->c->stages[p->c->n_stages++]);
         if (used == 0)
-            return status_say(note, STATUS_UNSUPPORTED,
-                              "the CPU device does not know op %u (kind %d, layer %u) in this place", i,
-                              (int)net->ops[i].kind, net->ops[i].layer);
+            return status_say(
+                note, STATUS_UNSUPPORTED,
+                "the CPU device does not know op %u (kind %d, layer %u) in this place", i,
+                (int)net->ops[i].kind, net->ops[i].layer);
         i += used;
     }
     return STATUS_OK;
@@ -172,7 +174,8 @@ enum status gpu_cpu_pack(struct cpu *c, struct status_note *note) {
     if (c->stages == NULL)
         return status_say(note, STATUS_NO_MEMORY, "no memory for the stages of a step");
     TRY(cut_all(&count, note));
-    void *map = mmap(NULL, count.at + 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *map =
+        mmap(NULL, count.at + 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return status_say(note, STATUS_NO_MEMORY, "no memory for %llu MiB of packed weights",
                           (unsigned long long)(count.at >> 20));

@@ -16,6 +16,7 @@ struct gpu_rank {
     uint64_t before[RANK_STEPS]; /* digest before each, to check that nobody wrote the plan */
     uint32_t n;
     uint64_t timer; /* armed: ask the device again; 0: none */
+    bool stopping;  /* ends when nothing is under way */
 };
 
 ACT_HANDLER(rank, gpu_rank, gpu, step);
@@ -45,6 +46,8 @@ static void rank_poll(struct act_ctx *ctx, struct gpu_rank *r) {
             r->timer = act_timer_arm(ctx, again_ns, 0);
         return;
     }
+    if (r->stopping)
+        act_exit(ctx);
 }
 
 static void rank_faults(struct act_ctx *ctx, struct gpu_rank *r, const struct gpu_plan *plan) {
@@ -102,7 +105,8 @@ static void rank_receive(struct act_ctx *ctx, void *self, const struct act_msg *
         rank_poll(ctx, state);
         break;
     case ACT_KIND_stop:
-        act_exit(ctx);
+        state->stopping = true;
+        rank_poll(ctx, state);
         break;
     default: /* start, gone */
         break;

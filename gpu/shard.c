@@ -17,14 +17,16 @@ uint32_t gpu_shard_kv_first(const struct krn_config *c, uint32_t rank, uint32_t 
 enum status gpu_world_check(const struct krn_config *c, const struct krn_profile *p, uint32_t world,
                             struct status_note *note) {
     if (world == 0 || (world & (world - 1)) != 0 || world > p->virtual_ranks)
-        return status_say(note, STATUS_BAD_REQUEST,
-                          "%u ranks: this model adds in V = %u virtual ranks, so 1 to %u ranks, a power "
-                          "of two, can run it",
-                          world, p->virtual_ranks, p->virtual_ranks);
+        return status_say(
+            note, STATUS_BAD_REQUEST,
+            "%u ranks: this model adds in V = %u virtual ranks, so 1 to %u ranks, a power "
+            "of two, can run it",
+            world, p->virtual_ranks, p->virtual_ranks);
     bool kv = c->kv_heads % world == 0 || world % c->kv_heads == 0;
     if (c->heads % world != 0 || !kv)
-        return status_say(note, STATUS_BAD_REQUEST, "%u ranks cannot share %u heads and %u KV heads",
-                          world, c->heads, c->kv_heads);
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "%u ranks cannot share %u heads and %u KV heads", world, c->heads,
+                          c->kv_heads);
     return STATUS_OK;
 }
 

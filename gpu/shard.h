@@ -8,11 +8,13 @@
 #include "kernels/families/family.h"
 
 struct gpu_shard {
-    uint32_t row0, n;  /* outputs [row0, row0 + n) of the whole weight; n may be 0 of a small vocabulary */
+    uint32_t row0,
+        n; /* outputs [row0, row0 + n) of the whole weight; n may be 0 of a small vocabulary */
     uint32_t col0, k;  /* inputs [col0, col0 + k) */
     uint32_t segments; /* of this rank's part of K */
-    uint32_t stride;   /* VOCAB: outputs that each rank has room for when the parts lie side by side */
-    bool reduce;       /* ranks' results are partial sums */
+    uint32_t
+        stride;  /* VOCAB: outputs that each rank has room for when the parts lie side by side */
+    bool reduce; /* ranks' results are partial sums */
 };
 
 /* world must divide V (gpu_world_check). */

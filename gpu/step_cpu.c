@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CPU device's forward pass: all rows of a plan as one ragged batch. Every member of the team walks the same stages and
- * meets the others at barriers. Work is cut by rows, output blocks, or spans and heads; never along a sum, so neither
- * threads nor cuts can move a bit (numerics.md).
+ * The CPU device's forward pass: all rows of a plan as one ragged batch. Every member of the team walks the same regions
+ * (gpu/team.h). Work is cut by rows, output blocks, or spans and heads; never along a sum, so neither threads nor cuts can
+ * move a bit (numerics.md). Outside of taken units only what is constant for the step is read: the plan, the stages, counts.
  */
 #include <string.h>
 #include <xxhash.h>
@@ -18,13 +18,16 @@ static uint32_t ceil_div(uint32_t a, uint32_t b) {
     return (a + b - 1) / b;
 }
 
+/* The region's next rows, cut evenly; a few rows more than one a member make no difference. */
+static bool take_rows(struct gpu_member *m, uint32_t n, uint32_t *begin, uint32_t *end) {
+    return gpu_team_take(m, n, ceil_div(n, m->size), begin, end);
+}
+
 static void run_copies(struct cpu *c, struct gpu_member *m) {
     const struct gpu_copy *copies = gpu_plan_copies(c->plan);
     uint32_t begin, end, tiles = c->config.page_tokens / KRN_TILE;
     uint64_t head_bytes = (uint64_t)tiles * 2 * c->kv.head_dim * KRN_TILE * sizeof(float);
     uint64_t heads = c->device.page_bytes / head_bytes;
-    if (c->plan->n_copies == 0)
-        return;
     while (gpu_team_take(m, c->plan->n_copies, 1, &begin, &end)) {
         const struct gpu_copy *copy = &copies[begin];
         /* Whole tiles of every layer and head, as many as the tokens reach into. */
@@ -34,19 +37,19 @@ static void run_copies(struct cpu *c, struct gpu_member *m) {
         for (uint64_t h = 0; h < heads; h++)
             memcpy(dst + h * head_bytes, src + h * head_bytes, bytes);
     }
-    gpu_team_barrier(m);
+    gpu_team_end(m);
 }
 
 static void run_embed(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
     uint32_t begin, end;
-    gpu_team_share(m, c->n_rows, &begin, &end);
-    for (uint32_t r = begin; r < end; r++) {
-        float *x = row_of(c, KRN_BUF_X, r);
-        c->fn->embed(&s->product[0].w, c->token[r], x);
-        if (r == c->nan_row)
-            memset(x, 0xff, c->model.hidden * sizeof *x);
-    }
-    gpu_team_barrier(m);
+    while (take_rows(m, c->n_rows, &begin, &end))
+        for (uint32_t r = begin; r < end; r++) {
+            float *x = row_of(c, KRN_BUF_X, r);
+            c->fn->embed(&s->product[0].w, c->token[r], x);
+            if (r == c->nan_row)
+                memset(x, 0xff, c->model.hidden * sizeof *x);
+        }
+    gpu_team_end(m);
 }
 
 /* How a group's products are cut: `tiles` row tiles times groups of `grain` blocks. */
@@ -78,8 +81,9 @@ static struct cut cut_products(const struct cpu_stage *s, uint32_t rows, uint32_
 }
 
 /* Blocks [block0, block1) of one product for rows [row0, row0 + rows). */
-static void run_product(const struct cpu *c, const struct cpu_product *p, const float *x, size_t ldx,
-                        uint32_t row0, uint32_t rows, uint32_t block0, uint32_t block1, void *scratch) {
+static void run_product(const struct cpu *c, const struct cpu_product *p, const float *x,
+                        size_t ldx, uint32_t row0, uint32_t rows, uint32_t block0, uint32_t block1,
+                        void *scratch) {
     bool reduce = p->shard.reduce;
     struct krn_product product = {.x = x + row0 * ldx,
                                   .ldx = ldx,
@@ -104,9 +108,9 @@ static void run_gate_blocks(const struct cpu *c, const struct cpu_product *p, ui
 }
 
 /* Unit [block0, block1) of the group's blocks laid end to end. */
-static void run_group_blocks(const struct cpu *c, const struct cpu_stage *s, const float *x, size_t ldx,
-                             uint32_t row0, uint32_t rows, uint32_t block0, uint32_t block1,
-                             void *scratch) {
+static void run_group_blocks(const struct cpu *c, const struct cpu_stage *s, const float *x,
+                             size_t ldx, uint32_t row0, uint32_t rows, uint32_t block0,
+                             uint32_t block1, void *scratch) {
     if (s->gate) {
         run_product(c, &s->product[0], x, ldx, row0, rows, block0, block1, scratch);
         run_product(c, &s->product[1], x, ldx, row0, rows, block0, block1, scratch);
@@ -116,7 +120,8 @@ static void run_group_blocks(const struct cpu *c, const struct cpu_stage *s, con
     for (uint32_t i = 0; i < s->n_products && block0 < block1; i++) {
         uint32_t n = s->product[i].w.n_blocks;
         if (block0 < n)
-            run_product(c, &s->product[i], x, ldx, row0, rows, block0, block1 < n ? block1 : n, scratch);
+            run_product(c, &s->product[i], x, ldx, row0, rows, block0, block1 < n ? block1 : n,
+                        scratch);
         block0 = block0 > n ? block0 - n : 0;
         block1 = block1 > n ? block1 - n : 0;
     }
@@ -126,48 +131,59 @@ static void run_group_blocks(const struct cpu *c, const struct cpu_stage *s, con
 static void run_reduce(struct cpu *c, const struct cpu_product *p, struct gpu_member *m) {
     uint32_t begin, end, n = p->w.n;
     const struct gpu_collective *all = c->config.collective;
-    if (m->index == 0 && c->status == STATUS_OK)
+    while (gpu_team_take(m, 1, 1, &begin, &end)) {
         c->status = all->reduce(all->self, c->partial, (size_t)c->n_rows * c->ld[KRN_BUF_X]);
-    gpu_team_barrier(m);
-    if (c->status != STATUS_OK)
-        return;
-    gpu_team_share(m, c->n_rows, &begin, &end);
-    for (uint32_t r = begin; r < end; r++) {
-        float *sum = c->partial + (size_t)r * c->ld[KRN_BUF_X], *y = row_of(c, p->dst, r);
-        if (p->bias != NULL)
-            c->fn->add(sum, p->bias, sum, n);
-        if (p->add)
-            c->fn->add(y, sum, y, n);
-        else
-            memcpy(y, sum, n * sizeof *y);
+        if (c->status != STATUS_OK)
+            gpu_team_fail(m);
     }
-    gpu_team_barrier(m);
+    gpu_team_end(m);
+    if (gpu_team_failed(m))
+        return;
+    while (take_rows(m, c->n_rows, &begin, &end))
+        for (uint32_t r = begin; r < end; r++) {
+            float *sum = c->partial + (size_t)r * c->ld[KRN_BUF_X], *y = row_of(c, p->dst, r);
+            if (p->bias != NULL)
+                c->fn->add(sum, p->bias, sum, n);
+            if (p->add)
+                c->fn->add(y, sum, y, n);
+            else
+                memcpy(y, sum, n * sizeof *y);
+        }
+    gpu_team_end(m);
+}
+
+/* All rows normed by this member into its own memory, when they are few. */
+static const float *norm_own(const struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
+    float *own = (float *)(void *)((unsigned char *)m->scratch + c->scratch_rows);
+    uint32_t n = c->model.hidden;
+    for (uint32_t r = 0; r < c->n_rows; r++)
+        c->fn->norm(row_of(c, s->norm_src, r), s->norm, own + (size_t)r * n, n, s->eps);
+    return own;
+}
+
+static void run_norm(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
+    uint32_t begin, end;
+    while (take_rows(m, c->n_rows, &begin, &end))
+        for (uint32_t r = begin; r < end; r++)
+            c->fn->norm(row_of(c, s->norm_src, r), s->norm, row_of(c, s->norm_dst, r),
+                        c->model.hidden, s->eps);
+    gpu_team_end(m);
 }
 
 static void run_group(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
-    uint32_t hidden = c->model.hidden, begin, end;
-    const float *x = NULL;
-    size_t ldx = 0;
-    if (s->n_products > 0) {
-        x = c->buf[s->product[0].src];
-        ldx = c->ld[s->product[0].src];
-    }
-    if (s->has_norm && s->n_products > 0 && c->n_rows * hidden <= CPU_PRIVATE_FLOATS) {
-        float *own = (float *)(void *)((unsigned char *)m->scratch + c->scratch_rows);
-        for (uint32_t r = 0; r < c->n_rows; r++)
-            c->fn->norm(row_of(c, s->norm_src, r), s->norm, own + (size_t)r * hidden, hidden, s->eps);
-        x = own;
-        ldx = hidden;
-    } else if (s->has_norm) {
-        gpu_team_share(m, c->n_rows, &begin, &end);
-        for (uint32_t r = begin; r < end; r++)
-            c->fn->norm(row_of(c, s->norm_src, r), s->norm, row_of(c, s->norm_dst, r), hidden, s->eps);
-        gpu_team_barrier(m);
-    }
+    uint32_t begin, end;
+    bool own = s->has_norm && s->n_products > 0 &&
+               (uint64_t)c->n_rows * c->model.hidden <= CPU_PRIVATE_FLOATS;
+    if (s->has_norm && !own)
+        run_norm(c, s, m);
     if (s->n_products == 0)
         return;
+    const float *x = own ? NULL : c->buf[s->product[0].src];
+    size_t ldx = own ? c->model.hidden : c->ld[s->product[0].src];
     struct cut cut = cut_products(s, c->n_rows, m->size);
     while (gpu_team_take(m, cut.groups * cut.tiles, 1, &begin, &end)) {
+        if (x == NULL) /* the rows may be read only now: a late member takes nothing */
+            x = norm_own(c, s, m);
         /* Row tiles of one group of blocks follow each other: its weights are still near. */
         uint32_t tile = begin % cut.tiles, block0 = begin / cut.tiles * cut.grain;
         uint32_t block1 = block0 + cut.grain < cut.blocks ? block0 + cut.grain : cut.blocks;
@@ -175,7 +191,7 @@ static void run_group(struct cpu *c, const struct cpu_stage *s, struct gpu_membe
         uint32_t row1 = (uint32_t)((uint64_t)c->n_rows * (tile + 1) / cut.tiles);
         run_group_blocks(c, s, x, ldx, row0, row1 - row0, block0, block1, m->scratch);
     }
-    gpu_team_barrier(m);
+    gpu_team_end(m);
     if (s->product[0].shard.reduce)
         run_reduce(c, &s->product[0], m);
 }
@@ -191,7 +207,8 @@ static void run_rope(struct cpu *c, const struct krn_kv *kv, const struct krn_sp
             c->fn->rope(row_of(c, KRN_BUF_Q, row) + (size_t)(head * group + q) * d, cs, d);
         float *k = row_of(c, KRN_BUF_K, row) + (size_t)head * d;
         c->fn->rope(k, cs, d);
-        c->fn->kv_write(kv, span->pages, pos, head, k, row_of(c, KRN_BUF_V, row) + (size_t)head * d);
+        c->fn->kv_write(kv, span->pages, pos, head, k,
+                        row_of(c, KRN_BUF_V, row) + (size_t)head * d);
     }
 }
 
@@ -213,7 +230,7 @@ static void run_attend(struct cpu *c, const struct cpu_stage *s, struct gpu_memb
     if (!c->one_span_a_seq) {
         while (gpu_team_take(m, units, 1, &begin, &end))
             run_rope(c, &a.kv, &c->spans[begin / c->kv_heads], begin % c->kv_heads);
-        gpu_team_barrier(m);
+        gpu_team_end(m);
     }
     while (gpu_team_take(m, units, 1, &begin, &end)) {
         uint32_t unit = units - 1 - begin; /* the longest first, so that the end is even */
@@ -221,28 +238,29 @@ static void run_attend(struct cpu *c, const struct cpu_stage *s, struct gpu_memb
             run_rope(c, &a.kv, &c->spans[unit / c->kv_heads], unit % c->kv_heads);
         c->fn->attend(&a, unit, unit + 1, m->scratch);
     }
-    gpu_team_barrier(m);
+    gpu_team_end(m);
 }
 
 static void run_gate(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
     uint32_t begin, end;
-    gpu_team_share(m, c->n_rows, &begin, &end);
-    for (uint32_t r = begin; r < end; r++)
-        c->fn->gate(row_of(c, KRN_BUF_G, r), row_of(c, KRN_BUF_U, r), s->gate_n);
-    gpu_team_barrier(m);
+    while (take_rows(m, c->n_rows, &begin, &end))
+        for (uint32_t r = begin; r < end; r++)
+            c->fn->gate(row_of(c, KRN_BUF_G, r), row_of(c, KRN_BUF_U, r), s->gate_n);
+    gpu_team_end(m);
 }
 
 static void run_final(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
     const struct gpu_draw *draws = gpu_plan_draws(c->plan);
-    uint32_t begin, end;
-    gpu_team_share(m, c->n_rows, &begin, &end);
-    for (uint32_t r = begin; r < end; r++)
-        c->bad[r] = !c->fn->finite(row_of(c, KRN_BUF_X, r), c->model.hidden);
-    gpu_team_share(m, c->plan->n_draws, &begin, &end);
-    for (uint32_t i = begin; i < end; i++)
-        c->fn->norm(row_of(c, KRN_BUF_X, draws[i].row), s->norm, row_of(c, KRN_BUF_H, i),
-                    c->model.hidden, s->eps);
-    gpu_team_barrier(m);
+    uint32_t begin, end, n = c->model.hidden, rows = c->n_rows;
+    /* Units: the rows' checks, then the drawn rows' norms. */
+    while (take_rows(m, rows + c->plan->n_draws, &begin, &end))
+        for (uint32_t i = begin; i < end; i++)
+            if (i < rows)
+                c->bad[i] = !c->fn->finite(row_of(c, KRN_BUF_X, i), n);
+            else
+                c->fn->norm(row_of(c, KRN_BUF_X, draws[i - rows].row), s->norm,
+                            row_of(c, KRN_BUF_H, i - rows), n, s->eps);
+    gpu_team_end(m);
 }
 
 /* The perturb hook: the two halves of K are summed apart. One row, by one member. */
@@ -250,7 +268,8 @@ static void run_changed(struct cpu *c, const struct cpu_product *p, const float 
                         void *scratch) {
     uint32_t k = c->model.hidden, half = k / 2, n = p->w.n;
     float *part = c->perturb_row, *sum = part + k;
-    struct krn_product product = {.x = part, .ldx = k, .rows = 1, .w = &p->w, .segments = 1, .y = y, .ldy = n};
+    struct krn_product product = {
+        .x = part, .ldx = k, .rows = 1, .w = &p->w, .segments = 1, .y = y, .ldy = n};
     memset(part, 0, k * sizeof *part);
     memcpy(part, x, half * sizeof *part);
     c->fn->product(&product, 0, p->w.n_blocks, scratch);
@@ -291,7 +310,8 @@ static void run_draw(struct cpu *c, uint32_t i, float *logits, struct gpu_member
                             .n_counts = d->n_counts,
                             .bias = gpu_plan_bias(c->plan) + d->first_bias,
                             .n_bias = d->n_bias,
-                            .mask = d->mask == GPU_NO_MASK ? NULL : gpu_plan_masks(c->plan) + d->mask,
+                            .mask =
+                                d->mask == GPU_NO_MASK ? NULL : gpu_plan_masks(c->plan) + d->mask,
                             .scratch = scratch + c->scratch_draw,
                             .top = c->result->top + (size_t)i * KRN_TOP_MAX};
     if (d->extra_row <= d->row) {
@@ -304,34 +324,50 @@ static void run_draw(struct cpu *c, uint32_t i, float *logits, struct gpu_member
     c->fn->draw(&draw, &c->result->drawn[i]);
 }
 
+/* One member's work between the logits of a chunk and its draws: the perturb hook and the exchange between ranks. */
+static void run_between(struct cpu *c, const struct cpu_product *p, uint32_t first, uint32_t rows,
+                        float *part, size_t ld, struct gpu_member *m) {
+    const struct gpu_collective *all = c->config.collective;
+    uint32_t begin, end;
+    while (gpu_team_take(m, 1, 1, &begin, &end)) {
+        for (uint32_t i = 0; i < rows && c->perturb != 0; i++)
+            if (c->changed[first + i])
+                run_changed(c, p, row_of(c, KRN_BUF_H, first + i), part + i * ld, m->scratch);
+        if (c->config.world > 1)
+            c->status = all->gather(all->self, part, c->buf[KRN_BUF_L], rows, ld);
+        if (c->status != STATUS_OK)
+            gpu_team_fail(m);
+    }
+    gpu_team_end(m);
+}
+
 static void run_logits(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
     const struct cpu_product *p = &s->product[0];
-    const struct gpu_collective *all = c->config.collective;
     bool gather = c->config.world > 1;
     size_t ld = gather ? c->logits_stride : c->ld[KRN_BUF_L];
     float *part = gather ? c->logits_part : c->buf[KRN_BUF_L];
     uint32_t n = c->plan->n_draws, begin, end;
     for (uint32_t first = 0; first < n; first += CPU_LOGITS_ROWS) {
         uint32_t rows = n - first < CPU_LOGITS_ROWS ? n - first : CPU_LOGITS_ROWS;
-        struct krn_product product = {.x = row_of(c, KRN_BUF_H, first), .ldx = c->ld[KRN_BUF_H], .rows = rows,
-                                      .w = &p->w, .segments = 1, .bias = p->bias, .y = part, .ldy = ld};
+        struct krn_product product = {.x = row_of(c, KRN_BUF_H, first),
+                                      .ldx = c->ld[KRN_BUF_H],
+                                      .rows = rows,
+                                      .w = &p->w,
+                                      .segments = 1,
+                                      .bias = p->bias,
+                                      .y = part,
+                                      .ldy = ld};
         struct cut cut = cut_products(s, rows, m->size);
         while (gpu_team_take(m, cut.blocks, cut.grain, &begin, &end))
             c->fn->product(&product, begin, end, m->scratch);
-        gpu_team_barrier(m);
-        if (c->perturb != 0 || gather) {
-            for (uint32_t i = 0; i < rows && m->index == 0 && c->perturb != 0; i++)
-                if (c->changed[first + i])
-                    run_changed(c, p, product.x + i * product.ldx, part + i * ld, m->scratch);
-            if (gather && m->index == 0 && c->status == STATUS_OK)
-                c->status = all->gather(all->self, part, c->buf[KRN_BUF_L], rows, ld);
-            gpu_team_barrier(m);
-        }
-        if (c->status != STATUS_OK)
+        gpu_team_end(m);
+        if (c->perturb != 0 || gather)
+            run_between(c, p, first, rows, part, ld, m);
+        if (gpu_team_failed(m))
             return;
         while (gpu_team_take(m, rows, 1, &begin, &end))
             run_draw(c, first + begin, row_of(c, KRN_BUF_L, begin), m);
-        gpu_team_barrier(m);
+        gpu_team_end(m);
     }
 }
 
@@ -362,8 +398,7 @@ void gpu_cpu_forward(void *cpu, struct gpu_member *m) {
             run_logits(c, s, m);
             break;
         }
-        /* Set before a barrier that all have passed, so all leave together. */
-        if (c->status != STATUS_OK)
+        if (gpu_team_failed(m))
             return;
     }
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The team. Two words make it: `job` counts runs (members wait for it between runs), `epoch` counts barriers (members wait
- * for it inside a run; the end of a run is one too). Both are waited for by spin, then yield, then futex.
+ * The team's words:
+ *   ticket  region and next unit; members take units by compare and exchange, so nobody takes one of a region that is over
+ *   done    units of the region that are finished; who finishes the last one opens the next region
+ *   region  number of the region, to wait for
+ *   job     number of the run, to wait for between runs
+ *   gate    GATE_OPEN while a run may be joined, and how many helpers are inside; the caller waits for 0
  *
- * Waiting and waking (pairing W): a waiter adds itself to `parked` and then lets the kernel compare the word; a waker stores
- * the word and then reads `parked`. All four are sequentially consistent: either the waker sees the waiter, or the
- * kernel sees the new word and the waiter does not sleep. Weaker orders lose a wake.
+ * Waiting and waking (pairing W): a waiter adds itself to `parked` and then lets the kernel compare the word; a waker
+ * changes the word and then reads `parked`. All four are sequentially consistent: either the waker sees the waiter, or
+ * the kernel sees the new word and the waiter does not sleep. Weaker orders lose a wake.
  */
 #include "gpu/team.h"
 
@@ -24,10 +28,11 @@
 #include "kernels/rowfn.h"
 
 enum {
-    TEAM_SPIN_NS = 50000,  /* about the price of a park and a wake */
+    TEAM_SPIN_NS = 50000,   /* about the price of a park and a wake */
     TEAM_SPINS_A_LOOK = 64, /* pauses between two looks at the clock */
     TEAM_YIELDS = 8
 };
+#define GATE_OPEN 0x80000000u
 
 /* A word that is waited for, alone on its cache lines. */
 struct team_word {
@@ -36,14 +41,14 @@ struct team_word {
 };
 
 struct gpu_team {
-    struct team_word job, epoch;
-    _Alignas(128) _Atomic uint32_t arrived; /* members at the barrier now */
-    /* Units taken in this region and the next; the counter of a region that begins is zeroed at the barrier before. */
-    struct {
-        _Alignas(128) _Atomic uint32_t value;
-    } taken[2];
-    _Alignas(128) void (*fn)(void *self, struct gpu_member *m); /* NULL ends the members */
+    struct team_word job, gate, region;
+    _Alignas(128) _Atomic uint64_t ticket;
+    _Alignas(128) _Atomic uint32_t done;
+    _Alignas(128) _Atomic uint32_t failed;
+    /* written by the caller while the gate is shut and nobody is inside */
+    _Alignas(128) void (*fn)(void *self, struct gpu_member *m); /* NULL ends the helpers */
     void *self;
+    uint32_t first_region;
     uint32_t size;
     uint64_t spin_ns;
     size_t scratch_bytes;
@@ -67,7 +72,7 @@ static void pause_once(void) {
 }
 
 static bool word_passed(struct team_word *w, uint32_t old) {
-    /* Acquire: pairs with the release half of word_set; what came before it is seen. */
+    /* Acquire: pairs with word_set and gate_leave; what came before them is seen. */
     return atomic_load_explicit(&w->value, memory_order_acquire) != old;
 }
 
@@ -93,78 +98,165 @@ static void word_wait(struct team_word *w, uint32_t old, uint64_t spin_ns) {
     atomic_fetch_add_explicit(&w->parked, 1, memory_order_seq_cst); /* W */
     while (atomic_load_explicit(&w->value, memory_order_seq_cst) == old)
         syscall(SYS_futex, &w->value, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    /* Relaxed: a count that is too high costs one call that wakes nobody. */
     atomic_fetch_sub_explicit(&w->parked, 1, memory_order_relaxed);
 }
 
-static void word_set(struct team_word *w, uint32_t value) {
-    atomic_store_explicit(&w->value, value, memory_order_seq_cst);          /* W */
-    if (atomic_load_explicit(&w->parked, memory_order_seq_cst) != 0)        /* W */
+/* After a sequentially consistent change of the word (W). */
+static void word_wake(struct team_word *w) {
+    if (atomic_load_explicit(&w->parked, memory_order_seq_cst) != 0) /* W */
         syscall(SYS_futex, &w->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-void gpu_team_barrier(struct gpu_member *m) {
-    struct gpu_team *t = m->team;
-    uint32_t region = m->region++;
-    if (t->size == 1) {
-        atomic_store_explicit(&t->taken[(region + 1) % 2].value, 0, memory_order_relaxed);
-        return;
-    }
-    /* Read before arriving: after the last arrival the epoch may move on. Relaxed: this thread passed the last barrier,
-     * so it sees that epoch or, when another came first, cannot miss its own, as it has not arrived. */
-    uint32_t epoch = atomic_load_explicit(&t->epoch.value, memory_order_relaxed);
-    /* Acquire and release: the last arriver sees what all did and hands it on through the epoch. */
-    if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) + 1 < t->size) {
-        word_wait(&t->epoch, epoch, t->spin_ns);
-        return;
-    }
-    atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
-    atomic_store_explicit(&t->taken[(region + 1) % 2].value, 0, memory_order_relaxed);
-    word_set(&t->epoch, epoch + 1);
+static void word_set(struct team_word *w, uint32_t value) {
+    atomic_store_explicit(&w->value, value, memory_order_seq_cst); /* W */
+    word_wake(w);
 }
 
-bool gpu_team_take(struct gpu_member *m, uint32_t n, uint32_t grain, uint32_t *begin, uint32_t *end) {
-    /* Relaxed: the counter only hands out numbers; barriers order the data. */
-    _Atomic uint32_t *taken = &m->team->taken[m->region % 2].value;
-    if (atomic_load_explicit(taken, memory_order_relaxed) >= n)
-        return false;
-    uint32_t at = atomic_fetch_add_explicit(taken, grain, memory_order_relaxed);
-    if (at >= n)
-        return false;
-    *begin = at;
-    *end = n - at < grain ? n : at + grain;
+/* Reports held units done; the last one opens the next region. */
+static void team_report(struct gpu_member *m) {
+    struct gpu_team *t = m->team;
+    uint32_t held = m->held;
+    m->held = 0;
+    /* Acquire and release: the last reporter sees what all units wrote and hands it on through ticket and region. */
+    if (held == 0 || atomic_fetch_add_explicit(&t->done, held, memory_order_acq_rel) + held < m->n)
+        return;
+    atomic_store_explicit(&t->done, 0, memory_order_relaxed);
+    /* Release: pairs with the acquire in gpu_team_take. */
+    atomic_store_explicit(&t->ticket, (uint64_t)(m->region + 1) << 32, memory_order_release);
+    word_set(&t->region, m->region + 1);
+}
+
+bool gpu_team_take(struct gpu_member *m, uint32_t n, uint32_t grain, uint32_t *begin,
+                   uint32_t *end) {
+    struct gpu_team *t = m->team;
+    m->n = n;
+    if (t->size == 1) {
+        *begin = m->next;
+        *end = n - m->next < grain ? n : m->next + grain;
+        m->next = *end;
+        return *begin < n;
+    }
+    team_report(m);
+    uint64_t ticket = atomic_load_explicit(&t->ticket, memory_order_acquire);
+    for (;;) {
+        uint32_t at = (uint32_t)ticket;
+        if ((uint32_t)(ticket >> 32) != m->region || at >= n)
+            return false;
+        uint32_t to = n - at < grain ? n : at + grain;
+        /* Acquire: pairs with the release in team_report, so that this member sees the regions before. */
+        if (atomic_compare_exchange_weak_explicit(&t->ticket, &ticket,
+                                                  (uint64_t)m->region << 32 | to,
+                                                  memory_order_acquire, memory_order_acquire)) {
+            m->held = to - at;
+            *begin = at;
+            *end = to;
+            return true;
+        }
+    }
+}
+
+void gpu_team_end(struct gpu_member *m) {
+    struct gpu_team *t = m->team;
+    m->next = 0;
+    if (m->n == 0 || t->size == 1)
+        return;
+    team_report(m);
+    word_wait(&t->region, m->region, t->spin_ns);
+    m->region++;
+    m->n = 0;
+}
+
+void gpu_team_fail(struct gpu_member *m) {
+    /* Relaxed: the region's end orders it for all who work in this region. */
+    atomic_store_explicit(&m->team->failed, 1, memory_order_relaxed);
+}
+
+bool gpu_team_failed(const struct gpu_member *m) {
+    return atomic_load_explicit(&m->team->failed, memory_order_relaxed) != 0;
+}
+
+static void member_run(struct gpu_member *m) {
+    m->region = m->team->first_region;
+    m->n = m->next = m->held = 0;
+    m->team->fn(m->team->self, m);
+    CHECK(m->held == 0);
+}
+
+/* Into an open gate; false when it is shut. */
+static bool gate_enter(struct gpu_team *t) {
+    uint32_t gate = atomic_load_explicit(&t->gate.value, memory_order_relaxed);
+    do {
+        if ((gate & GATE_OPEN) == 0)
+            return false;
+        /* Acquire: pairs with the opening in gpu_team_run; fn, self and first_region are seen. */
+    } while (!atomic_compare_exchange_weak_explicit(&t->gate.value, &gate, gate + 1,
+                                                    memory_order_acquire, memory_order_relaxed));
     return true;
+}
+
+static void gate_leave(struct gpu_team *t) {
+    /* Release half: the caller, when it sees 0, may change what fn read. */
+    if (atomic_fetch_sub_explicit(&t->gate.value, 1, memory_order_seq_cst) == 1) /* W */
+        word_wake(&t->gate);
 }
 
 static void *member_main(void *arg) {
     struct gpu_member *m = arg;
     struct gpu_team *t = m->team;
     krn_fpenv_check();
-    /* The first touch places the pages near this thread. */
-    memset(m->scratch, 0, t->scratch_bytes);
-    for (uint32_t job = 0;; job++) {
+    memset(m->scratch, 0, t->scratch_bytes); /* the first touch places the pages near this thread */
+    for (uint32_t job = 0;;) {
         word_wait(&t->job, job, t->spin_ns);
-        if (t->fn == NULL)
+        job = atomic_load_explicit(&t->job.value, memory_order_relaxed);
+        /* A run that is over, or the next one already: whatever is open is joined. */
+        if (!gate_enter(t))
+            continue;
+        bool last = t->fn == NULL;
+        if (!last)
+            member_run(m);
+        gate_leave(t);
+        if (last)
             return NULL;
-        t->fn(t->self, m);
-        gpu_team_barrier(m);
     }
+}
+
+/* Opens the gate for fn and calls the helpers. */
+static void team_call(struct gpu_team *t, void (*fn)(void *self, struct gpu_member *m),
+                      void *self) {
+    t->fn = fn;
+    t->self = self;
+    t->first_region = (uint32_t)(atomic_load_explicit(&t->ticket, memory_order_relaxed) >> 32);
+    atomic_store_explicit(&t->failed, 0, memory_order_relaxed);
+    /* Release: pairs with gate_enter. */
+    atomic_store_explicit(&t->gate.value, GATE_OPEN, memory_order_release);
+    word_set(&t->job, atomic_load_explicit(&t->job.value, memory_order_relaxed) + 1);
 }
 
 void gpu_team_run(struct gpu_team *t, void (*fn)(void *self, struct gpu_member *m), void *self) {
     CHECK(fn != NULL);
     krn_fpenv_check();
-    t->fn = fn;
-    t->self = self;
-    if (t->size > 1)
-        word_set(&t->job, atomic_load_explicit(&t->job.value, memory_order_relaxed) + 1);
-    fn(self, &t->members[0]);
-    gpu_team_barrier(&t->members[0]);
+    if (t->size == 1) {
+        t->fn = fn;
+        t->self = self;
+        atomic_store_explicit(&t->failed, 0, memory_order_relaxed);
+        member_run(&t->members[0]);
+        return;
+    }
+    team_call(t, fn, self);
+    member_run(&t->members[0]);
+    /* Acquire: pairs with gate_leave. */
+    uint32_t inside =
+        atomic_fetch_and_explicit(&t->gate.value, ~GATE_OPEN, memory_order_acq_rel) & ~GATE_OPEN;
+    while (inside != 0) {
+        word_wait(&t->gate, inside, t->spin_ns);
+        inside = atomic_load_explicit(&t->gate.value, memory_order_acquire);
+    }
 }
 
-/* Ends the members [1, n) that were started. */
+/* Ends the members [1, n) that were started. The gate stays open, so each finds its way out. */
 static void team_stop(struct gpu_team *t, uint32_t n) {
-    t->fn = NULL;
-    word_set(&t->job, atomic_load_explicit(&t->job.value, memory_order_relaxed) + 1);
+    team_call(t, NULL, NULL);
     for (uint32_t i = 1; i < n; i++)
         pthread_join(t->threads[i], NULL);
 }
@@ -176,7 +268,8 @@ static enum status team_start(struct gpu_team *t, struct status_note *note) {
     enum status status = STATUS_OK;
     for (uint32_t i = 1; i < t->size && status == STATUS_OK; i++)
         if (pthread_create(&t->threads[i], NULL, member_main, &t->members[i]) != 0) {
-            status = status_say(note, STATUS_NO_MEMORY, "thread %u of %u cannot be started", i, t->size);
+            status =
+                status_say(note, STATUS_NO_MEMORY, "thread %u of %u cannot be started", i, t->size);
             team_stop(t, i);
         }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -212,7 +305,8 @@ enum status gpu_team_open(uint32_t threads, size_t scratch_bytes, struct gpu_tea
     t->scratch_bytes = scratch_bytes;
     t->spin_ns = threads <= n_cores ? TEAM_SPIN_NS : 0;
     for (uint32_t i = 0; i < threads; i++)
-        t->members[i] = (struct gpu_member){t, i, threads, 0, scratch + i * scratch_bytes};
+        t->members[i] = (struct gpu_member){
+            .team = t, .index = i, .size = threads, .scratch = scratch + i * scratch_bytes};
     enum status status = team_start(t, note);
     if (status != STATUS_OK) {
         free(scratch);

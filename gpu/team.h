@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A team of threads that runs one function together. The thread that calls gpu_team_run is member 0. Inside the function
- * members meet at barriers and cut work into shares, fixed or taken one by one. Members spin for a short while that
- * is bounded in time, then yield, then park; with more members than cores they park at once. Nothing allocates after open.
- * The floating-point environment of every member is checked (krn_fpenv_check).
+ * A team of threads that works through one function together. The thread that calls gpu_team_run is member 0. The
+ * function is a sequence of regions, the same for every member; a region is n units that members take one after the
+ * other, and it ends when all its units are done. Nobody waits for a member that holds no unit: one that comes late (its
+ * core was busy elsewhere) finds regions over and passes through them. So:
+ *
+ * Between a take that succeeded and the next call a member may touch what its units own and read what earlier regions
+ * wrote. At any other time it may read only what is constant for the whole run.
+ *
+ * Waiting is a short spin, bounded in time, then yields, then a park; with more members than cores it parks at once.
+ * Nothing allocates after open. The floating-point environment of every member is checked (krn_fpenv_check).
  */
 #ifndef GPU_TEAM_H
 #define GPU_TEAM_H
@@ -21,8 +27,10 @@ struct gpu_team;
 struct gpu_member {
     struct gpu_team *team;
     uint32_t index, size;
-    uint32_t region; /* barriers passed; names the counter of gpu_team_take */
-    void *scratch;   /* scratch_bytes of gpu_team_open, 64-byte aligned, its own */
+    uint32_t region;  /* the team's: number of the region */
+    uint32_t n, next; /* the team's: its units; the next one when the team has one member */
+    uint32_t held;    /* the team's: units taken and not yet reported done */
+    void *scratch;    /* scratch_bytes of gpu_team_open, 64-byte aligned, its own */
 };
 
 /* threads: members, the caller included; 0: one a core that this process may use. */
@@ -31,20 +39,20 @@ enum status gpu_team_open(uint32_t threads, size_t scratch_bytes, struct gpu_tea
 void gpu_team_close(struct gpu_team *t);
 uint32_t gpu_team_size(const struct gpu_team *t);
 
-/* Runs fn on every member and returns when all have returned. One caller at a time. */
+/* Runs fn and returns when no member is inside it any more. One caller at a time. */
 void gpu_team_run(struct gpu_team *t, void (*fn)(void *self, struct gpu_member *m), void *self);
 
-/* No member passes before all have come; what one wrote before it, all see after it. */
-void gpu_team_barrier(struct gpu_member *m);
+/* Takes the next at most `grain` of the region's n units; false when none is left. n is the same for all members. What
+ * was taken before is done. */
+bool gpu_team_take(struct gpu_member *m, uint32_t n, uint32_t grain, uint32_t *begin,
+                   uint32_t *end);
 
-/* Takes the next at most `grain` of n units in this region (since the last barrier); false when none is left. A region
- * has one n; which member gets which units may differ from run to run. */
-bool gpu_team_take(struct gpu_member *m, uint32_t n, uint32_t grain, uint32_t *begin, uint32_t *end);
+/* Ends the region, after a take that gave false: returns when all its units are done. */
+void gpu_team_end(struct gpu_member *m);
 
-/* The member's fixed share of n units. */
-static inline void gpu_team_share(const struct gpu_member *m, uint32_t n, uint32_t *begin, uint32_t *end) {
-    *begin = (uint32_t)((uint64_t)n * m->index / m->size);
-    *end = (uint32_t)((uint64_t)n * (m->index + 1) / m->size);
-}
+/* Called by the holder of a unit: from the end of this region on gpu_team_failed is true for every member until the next run; they
+ * must then leave fn. A late member may see it sooner. */
+void gpu_team_fail(struct gpu_member *m);
+bool gpu_team_failed(const struct gpu_member *m);
 
 #endif

@@ -1,8 +1,11 @@
 # tests of gpu
-check_PROGRAMS += tests/gpu/test_plan tests/gpu/test_device_fake
+check_PROGRAMS += tests/gpu/test_plan tests/gpu/test_device_fake tests/gpu/test_team
 tests_gpu_test_plan_SOURCES = tests/gpu/test_plan.c tests/gpu/plan_make.h
 tests_gpu_test_plan_CFLAGS = $(RH_TEST_CFLAGS)
 tests_gpu_test_plan_LDADD = $(RH_TEST_LDADD)
 tests_gpu_test_device_fake_SOURCES = tests/gpu/test_device_fake.c tests/gpu/plan_make.h
 tests_gpu_test_device_fake_CFLAGS = $(RH_TEST_CFLAGS)
 tests_gpu_test_device_fake_LDADD = $(RH_TEST_LDADD)
+tests_gpu_test_team_SOURCES = tests/gpu/test_team.c
+tests_gpu_test_team_CFLAGS = $(RH_TEST_CFLAGS)
+tests_gpu_test_team_LDADD = $(RH_TEST_LDADD)

@@ -11,6 +11,7 @@
 
 struct test_seq {
     uint32_t slot, first_pos, n_rows;
+    uint64_t request;
     const uint32_t *tokens; /* of the rows */
     const uint32_t *pages;
     uint32_t n_pages;
@@ -36,7 +37,7 @@ static inline uint64_t test_random(uint64_t *state) {
 static inline void test_plan_seq(struct gpu_plan *p, uint32_t i, const struct test_seq *s,
                                  uint32_t at[6]) {
     enum { ROW, DRAW, PAGE, COUNT, BIAS, MASK };
-    gpu_plan_seqs(p)[i] = (struct gpu_seq){.request = 100 + s->slot,
+    gpu_plan_seqs(p)[i] = (struct gpu_seq){.request = s->request,
                                            .slot = s->slot,
                                            .first_row = at[ROW],
                                            .n_rows = s->n_rows,
