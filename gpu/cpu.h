@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Private to the CPU device's files: device_cpu.c (life, steps, pages), pack_cpu.c (weights), step_cpu.c (the forward pass).
+ * Private to the CPU device's files: device_cpu.c (life, steps, pages), pack_cpu.c (weights),
+ * step_cpu.c (the forward pass).
  */
 #ifndef GPU_CPU_H
 #define GPU_CPU_H
@@ -24,7 +25,8 @@ struct cpu_product {
     bool add;
 };
 
-/* What runs as one region of the team or a few; the op list is cut into these when the device opens. */
+/* What runs as one region of the team or a few; the op list is cut into these when the device
+ * opens. */
 enum cpu_stage_kind { CPU_EMBED, CPU_GROUP, CPU_ATTEND, CPU_GATE, CPU_FINAL, CPU_LOGITS };
 
 struct cpu_stage {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CPU device: opens weights, pages and buffers, then computes each step before step returns. Streams and events are
- * real in the sense of the port: everything happens in one order, so an event is reached when it is recorded.
+ * The CPU device: opens weights, pages and buffers, then computes each step before step returns.
+ * Streams and events are real in the sense of the port: everything happens in one order, so an
+ * event is reached when it is recorded.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -25,8 +26,9 @@ uint64_t gpu_page_bytes(const struct krn_config *config, const struct krn_profil
            config->head_dim * sizeof(float);
 }
 
-/* Notes the rows' tokens and positions, and cuts seqs into spans of at most KRN_SPAN_ROWS rows. A long piece is cut where the
- * position is a multiple of that, so that no two threads write to one cache line of transposed keys. */
+/* Notes the rows' tokens and positions, and cuts seqs into spans of at most KRN_SPAN_ROWS rows. A
+ * long piece is cut where the position is a multiple of that, so that no two threads write to one
+ * cache line of transposed keys. */
 static enum status step_rows(struct cpu *c, const struct gpu_plan *p, struct gpu_result *r) {
     const struct gpu_seq *seqs = gpu_plan_seqs(p);
     const struct gpu_row *rows = gpu_plan_rows(p);
@@ -67,7 +69,8 @@ static enum status step_rows(struct cpu *c, const struct gpu_plan *p, struct gpu
     return STATUS_OK;
 }
 
-/* Does this plan's situation ask the hook for another order of additions? device_cpu.h names the situations. */
+/* Does this plan's situation ask the hook for another order of additions? device_cpu.h names the
+ * situations. */
 static void step_perturb(struct cpu *c, const struct gpu_plan *p) {
     const struct gpu_seq *seqs = gpu_plan_seqs(p);
     bool trouble = (p->flags & GPU_PLAN_ALONE) != 0 || c->failed_number + 1 == p->number;
@@ -400,9 +403,8 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
     c->scale = 1.0f / sqrtf((float)m->head_dim);
     uint32_t blocks = (m->vocab + KRN_BLOCK - 1) / KRN_BLOCK;
     c->logits_stride = (size_t)((blocks + config->world - 1) / config->world) * KRN_BLOCK;
-    c->layer_bytes =
-        gpu_page_bytes(m, &config->profile, config->page_tokens, config->rank, config->world) /
-        m->layers;
+    c->layer_bytes = gpu_page_bytes(m, &config->profile, config->page_tokens, config->rank,
+                                    config->world) m->layers;
     c->device.page_bytes = c->layer_bytes * m->layers;
     enum status status = open_memory(c, note);
     if (status == STATUS_OK)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CPU device's weights: the op list is cut into stages (what runs as one region or a few), and this rank's part of each
- * weight is packed into one mapping in the order in which the stages read it.
+ * The CPU device's weights: the op list is cut into stages (what runs as one region or a few), and
+ * this rank's part of each weight is packed into one mapping in the order in which the stages read
+ * it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +77,8 @@ static void pack_product(struct packer *p, const struct krn_op *op, struct cpu_p
     out->bias = pack_vector(p, op->bias, s.row0, s.n);
 }
 
-/* A norm and the products that read it, gate and up with the gate. Returns the ops that it takes. */
+/* A norm and the products that read it, gate and up with the gate. Returns the ops that it
+ * takes. */
 static uint32_t cut_group(struct packer *p, const struct krn_op *op, uint32_t left,
                           struct cpu_stage *s) {
     uint32_t i = 0;
@@ -108,7 +110,8 @@ static uint32_t cut_group(struct packer *p, const struct krn_op *op, uint32_t le
     return i;
 }
 
-/* Cuts the next stage; returns how many ops it takes, 0 for an order that this device does not know. */
+/* Cuts the next stage; returns how many ops it takes, 0 for an order that this device does not
+ * know. */
 static uint32_t cut_stage(struct packer *p, const struct krn_op *op, uint32_t left,
                           struct cpu_stage *s) {
     *s = (struct cpu_stage){.layer = op->layer};
@@ -160,8 +163,8 @@ static enum status cut_all(struct packer *p, struct status_note *note) {
     return STATUS_OK;
 }
 
-/* The packed form is what is read from now on: the file's pages go back to the kernel, which can read them again from
- * the file should somebody look. Owned memory is left alone. */
+/* The packed form is what is read from now on: the file's pages go back to the kernel, which can
+ * read them again from the file should somebody look. Owned memory is left alone. */
 static void release_files(const struct krn_model *model) {
     const struct krn_store *store = model->store;
     for (uint32_t i = 0; store != NULL && i < store->n_files; i++)

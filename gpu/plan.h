@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "actors/status.h"
+#include "gpu/round.h"
 #include "kernels/rowfn.h"
 
 enum {
@@ -24,8 +25,7 @@ enum {
     GPU_PAGE_SINK = 0,    /* page that padded rows write to; never handed out */
     GPU_WINDOW_MAX = 17,  /* pending token + 16 drafts */
     GPU_SLOTS_MAX = 1024, /* lane slots a device keeps last draws for */
-    GPU_NO_MASK = 0xffffffffu,
-    GPU_WORLD_MAX = 8
+    GPU_NO_MASK = 0xffffffffu
 };
 
 enum {
@@ -79,45 +79,8 @@ struct gpu_draw {
     struct krn_sampling sampling;
 };
 
-/* What a device answers. One allocation of `capacity` bytes made at start: header, drawn[], tops[],
- * bad rows, logits rows. */
-enum { GPU_ROW_FINE = 0xffffffffu };
-struct gpu_result {
-    uint64_t number, digest; /* of the plan */
-    uint64_t drawn_digest;   /* XXH3-64 over token and finite of all draws and the seqs' bad rows;
-                                equal on all ranks */
-    enum status status;      /* OK; ROUND_FAILED, NO_MEMORY (may be retried), DEVICE (sticky), AGAIN
-                                (void: plan-ahead of a failed plan) */
-    uint32_t n_draws, n_seqs, n_logits;
-    uint64_t step_ns;        /* device time of the step */
-    uint64_t kernel_ns;      /* part of it inside row functions */
-    struct krn_drawn *drawn; /* [n_draws] in the result's own memory */
-    struct krn_top *top;     /* [n_draws][KRN_TOP_MAX] */
-    uint32_t *bad_row; /* [n_seqs]: first row (of the plan) of the seq whose final hidden state is
-                          not finite, or GPU_ROW_FINE; draws from it on have finite 0 */
-    uint32_t *logits_draw; /* [n_logits]: which draw the row belongs to */
-    float *logits;         /* [n_logits][vocab] of draws with KRN_DRAW_KEEP_LOGITS */
-    struct status_note note;
-};
-
-struct gpu_limits {
-    uint32_t rows, seqs, draws, copies, pages, counts, bias, mask_words, kept_logits, vocab;
-    uint32_t page_tokens; /* 0: gpu_plan_check cannot say whether a page table covers its rows */
-};
-
-/* One round under way: moves planner -> conductor -> ranks -> conductor -> planner, one owner at a
- * time. While ranks run, the plan is read by all of them and written by none. */
-struct gpu_round {
-    struct gpu_plan *plan;
-    uint32_t plan_capacity;
-    uint32_t world;
-    struct gpu_result *results[GPU_WORLD_MAX];
-};
-
 /* Bytes of the largest plan within the limits. */
 uint32_t gpu_plan_bytes_max(const struct gpu_limits *limits);
-enum status gpu_round_new(const struct gpu_limits *limits, uint32_t world, struct gpu_round **out);
-void gpu_round_free(struct gpu_round *round);
 
 /* Typed views; valid for a plan that gpu_plan_check accepted. */
 static inline struct gpu_copy *gpu_plan_copies(const struct gpu_plan *p) {
@@ -159,10 +122,5 @@ bool gpu_plan_sealed(const struct gpu_plan *p, uint64_t before);
 enum status gpu_plan_check(const void *bytes, size_t n, uint64_t number, uint64_t before,
                            const struct gpu_limits *limits, uint32_t n_device_pages,
                            struct status_note *note);
-
-/* A device's first and last step with a result: header and bad rows of an empty answer; the digest
- * over what it holds. */
-void gpu_result_begin(struct gpu_result *r, const struct gpu_plan *p);
-uint64_t gpu_result_drawn_digest(const struct gpu_result *r);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which part of each weight and of the KV heads a rank owns (kernels/families/family.h names the rules). Pure.
- * Ranks own whole subtrees of the V segments of a row-split product, and whole blocks of every other one.
+ * Which part of each weight and of the KV heads a rank owns (kernels/families/family.h names the
+ * rules). Pure. Ranks own whole subtrees of the V segments of a row-split product, and whole blocks
+ * of every other one.
  */
 #ifndef GPU_SHARD_H
 #define GPU_SHARD_H
@@ -21,7 +22,8 @@ struct gpu_shard {
 struct gpu_shard gpu_shard_of(const struct krn_op *op, const struct krn_config *c,
                               const struct krn_profile *p, uint32_t rank, uint32_t world);
 
-/* KV heads of a rank and the first of them; copied to several ranks when there are more ranks than KV heads. */
+/* KV heads of a rank and the first of them; copied to several ranks when there are more ranks than
+ * KV heads. */
 uint32_t gpu_shard_kv_heads(const struct krn_config *c, uint32_t world);
 uint32_t gpu_shard_kv_first(const struct krn_config *c, uint32_t rank, uint32_t world);
 

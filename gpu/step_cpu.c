@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CPU device's forward pass: all rows of a plan as one ragged batch. Every member of the team walks the same regions
- * (gpu/team.h). Work is cut by rows, output blocks, or spans and heads; never along a sum, so neither threads nor cuts can
- * move a bit (numerics.md). Outside of taken units only what is constant for the step is read: the plan, the stages, counts.
+ * The CPU device's forward pass: all rows of a plan as one ragged batch. Every member of the team
+ * walks the same regions (gpu/team.h). Work is cut by rows, output blocks, or spans and heads;
+ * never along a sum, so neither threads nor cuts can move a bit (numerics.md). Outside of taken
+ * units only what is constant for the step is read: the plan, the stages, counts.
  */
 #include <string.h>
 #include <xxhash.h>
@@ -196,7 +197,8 @@ static void run_group(struct cpu *c, const struct cpu_stage *s, struct gpu_membe
         run_reduce(c, &s->product[0], m);
 }
 
-/* Rotates the span's rows of one KV head and its query heads, and writes keys and values to the pages. */
+/* Rotates the span's rows of one KV head and its query heads, and writes keys and values to the
+ * pages. */
 static void run_rope(struct cpu *c, const struct krn_kv *kv, const struct krn_span *span,
                      uint32_t head) {
     uint32_t d = kv->head_dim, group = c->heads / c->kv_heads;
@@ -324,7 +326,8 @@ static void run_draw(struct cpu *c, uint32_t i, float *logits, struct gpu_member
     c->fn->draw(&draw, &c->result->drawn[i]);
 }
 
-/* One member's work between the logits of a chunk and its draws: the perturb hook and the exchange between ranks. */
+/* One member's work between the logits of a chunk and its draws: the perturb hook and the exchange
+ * between ranks. */
 static void run_between(struct cpu *c, const struct cpu_product *p, uint32_t first, uint32_t rows,
                         float *part, size_t ld, struct gpu_member *m) {
     const struct gpu_collective *all = c->config.collective;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The team's words:
- *   ticket  region and next unit; members take units by compare and exchange, so nobody takes one of a region that is over
+ *   ticket  region and next unit; members take units by compare and exchange, so nobody takes one
+ *           of a region that is over
  *   done    units of the region that are finished; who finishes the last one opens the next region
  *   region  number of the region, to wait for
  *   job     number of the run, to wait for between runs
- *   gate    GATE_OPEN while a run may be joined, and how many helpers are inside; the caller waits for 0
+ *   gate    GATE_OPEN while a run may be joined, and how many helpers are inside; the caller waits
+ *           for 0
  *
- * Waiting and waking (pairing W): a waiter adds itself to `parked` and then lets the kernel compare the word; a waker
- * changes the word and then reads `parked`. All four are sequentially consistent: either the waker sees the waiter, or
- * the kernel sees the new word and the waiter does not sleep. Weaker orders lose a wake.
+ * Waiting and waking (pairing W): a waiter adds itself to `parked` and then lets the kernel compare
+ * the word; a waker changes the word and then reads `parked`. All four are sequentially consistent:
+ * either the waker sees the waiter, or the kernel sees the new word and the waiter does not sleep.
+ * Weaker orders lose a wake.
  */
 #include "gpu/team.h"
 
@@ -118,7 +121,8 @@ static void team_report(struct gpu_member *m) {
     struct gpu_team *t = m->team;
     uint32_t held = m->held;
     m->held = 0;
-    /* Acquire and release: the last reporter sees what all units wrote and hands it on through ticket and region. */
+    /* Acquire and release: the last reporter sees what all units wrote and hands it on through
+     * ticket and region. */
     if (held == 0 || atomic_fetch_add_explicit(&t->done, held, memory_order_acq_rel) + held < m->n)
         return;
     atomic_store_explicit(&t->done, 0, memory_order_relaxed);
@@ -144,7 +148,8 @@ bool gpu_team_take(struct gpu_member *m, uint32_t n, uint32_t grain, uint32_t *b
         if ((uint32_t)(ticket >> 32) != m->region || at >= n)
             return false;
         uint32_t to = n - at < grain ? n : at + grain;
-        /* Acquire: pairs with the release in team_report, so that this member sees the regions before. */
+        /* Acquire: pairs with the release in team_report, so that this member sees the regions
+         * before. */
         if (atomic_compare_exchange_weak_explicit(&t->ticket, &ticket,
                                                   (uint64_t)m->region << 32 | to,
                                                   memory_order_acquire, memory_order_acquire)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A conductor with ranks on fake devices in a runtime, and a planner that sends scripted runs: one lane a slot, each
- * decoding over its own pages, two plans under way. What is drawn is compared with what the tokens alone say.
+ * A conductor with ranks on fake devices in a runtime, and a planner that sends scripted runs: one
+ * lane a slot, each decoding over its own pages, two plans under way. What is drawn is compared
+ * with what the tokens alone say.
  */
 #ifndef TESTS_FABRIC_RANKS_H
 #define TESTS_FABRIC_RANKS_H
@@ -72,7 +73,8 @@ static const struct gpu_limits rig_limits = {.rows = 64,
                                              .vocab = VOCAB,
                                              .page_tokens = PT};
 
-/* The next plan of every lane that is not done: the whole prompt, or one row; ahead: its token is what the plan under way draws. */
+/* The next plan of every lane that is not done: the whole prompt, or one row; ahead: its token is
+ * what the plan under way draws. */
 static void planner_send(struct act_ctx *ctx, struct test_planner *p, bool ahead) {
     struct test_seq seqs[LANES];
     uint32_t which = p->busy[0] ? 1 : 0, n = 0;
@@ -129,7 +131,8 @@ static void planner_go(struct act_ctx *ctx, struct test_planner *p) {
         planner_send(ctx, p, true);
 }
 
-/* Silence: the ranks may still hold the rounds, so the next run is another one; it is refused the same way. */
+/* Silence: the ranks may still hold the rounds, so the next run is another one; it is refused the
+ * same way. */
 static void planner_silence(struct act_ctx *ctx, struct test_planner *p, const struct fab_ran *m) {
     p->last_status = m->status;
     p->last_rank = m->rank;

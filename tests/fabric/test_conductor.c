@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Conductor and rank actors in simulation: order, chain, two plans under way, void plans, named desync and silence.
+ * Conductor and rank actors in simulation: order, chain, two plans under way, void plans, named
+ * desync and silence.
  */
 #include "tests/fabric/ranks.h"
 
@@ -50,7 +51,8 @@ START_TEST(test_same_seed_same_trace) {
 END_TEST
 
 START_TEST(test_faults) {
-    /* Steps that fail on one rank or all, spurious voids and slow steps: what follows is void, what is retried is right. */
+    /* Steps that fail on one rank or all, spurious voids and slow steps: what follows is void, what
+     * is retried is right. */
     uint64_t failed = 0, voided = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct ranks rig;

@@ -158,8 +158,8 @@ static inline struct gpu_result *rig_step(struct rig *r, uint32_t flags,
     return r->round->results[0];
 }
 
-/* The logits hashes of all rows of ids[0..n), computed in one session in pieces that `pieces` draws (NULL: one piece as large as
- * the limits). */
+/* The logits hashes of all rows of ids[0..n), computed in one session in pieces that `pieces` draws
+ * (NULL: one piece as large as the limits). */
 static inline void rig_hashes(struct rig *r, uint32_t slot, const uint32_t *ids, uint32_t n,
                               uint64_t *pieces, uint64_t *hashes, uint32_t *tokens) {
     static struct rig_session s;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The team: every unit is done once and after the regions before it; few and many members, more members than cores.
+ * The team: every unit is done once and after the regions before it; few and many members, more
+ * members than cores.
  */
 #include <stdatomic.h>
 #include <string.h>
