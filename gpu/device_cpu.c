@@ -403,8 +403,9 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
     c->scale = 1.0f / sqrtf((float)m->head_dim);
     uint32_t blocks = (m->vocab + KRN_BLOCK - 1) / KRN_BLOCK;
     c->logits_stride = (size_t)((blocks + config->world - 1) / config->world) * KRN_BLOCK;
-    c->layer_bytes = gpu_page_bytes(m, &config->profile, config->page_tokens, config->rank,
-                                    config->world) m->layers;
+    c->layer_bytes =
+        gpu_page_bytes(m, &config->profile, config->page_tokens, config->rank, config->world) /
+        m->layers;
     c->device.page_bytes = c->layer_bytes * m->layers;
     enum status status = open_memory(c, note);
     if (status == STATUS_OK)
