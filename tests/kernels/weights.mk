@@ -16,3 +16,8 @@ tests_kernels_test_weights_hostile_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_config_json_SOURCES = tests/kernels/test_config_json.c
 tests_kernels_test_config_json_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_config_json_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/kernels/test_reference
+tests_kernels_test_reference_SOURCES = tests/kernels/test_reference.c tests/kernels/reference.c \
+	tests/kernels/reference.h
+tests_kernels_test_reference_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_reference_LDADD = $(RH_TEST_LDADD)
