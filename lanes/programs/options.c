@@ -180,6 +180,17 @@ const char *options_default_model(void) {
     return RH_DATADIR "/fable-5m";
 }
 
+enum status options_usual_url(char *url, size_t cap, struct status_note *note) {
+    const char *folder = getenv("XDG_RUNTIME_DIR");
+    if (folder == NULL || folder[0] != '/')
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "XDG_RUNTIME_DIR is not set: say where, as ipc:///PATH");
+    int n = snprintf(url, cap, "ipc://%s/roundhouse.sock", folder);
+    return n > 0 && (size_t)n < cap
+               ? STATUS_OK
+               : status_say(note, STATUS_BAD_REQUEST, "XDG_RUNTIME_DIR is too long: %s", folder);
+}
+
 enum status options_engine(const struct options *o, struct lane_engine_config *c,
                            struct status_note *note) {
     *c = (struct lane_engine_config){.model_path =

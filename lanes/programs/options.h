@@ -71,6 +71,9 @@ enum status options_sampling(const struct options *o, const struct krn_config *m
 /* Directory of the model that ships: ROUNDHOUSE_MODEL, beside the build, or installed. */
 const char *options_default_model(void);
 
+/* Where serve listens and ctl connects when nothing is said: in XDG_RUNTIME_DIR, which is the user's alone. */
+enum status options_usual_url(char *url, size_t cap, struct status_note *note);
+
 /* Exit codes of all programs (doc/roundhouse.1). */
 enum program_exit {
     EXIT_DONE = 0,
@@ -81,7 +84,8 @@ enum program_exit {
     EXIT_UNAVAILABLE = 69, /* cannot listen, cannot connect */
     EXIT_INTERNAL = 70,    /* device or rank lost */
     EXIT_NO_RESOURCES = 71,
-    EXIT_IO = 74
+    EXIT_IO = 74,
+    EXIT_HALTED = 75 /* serve: a second signal ended it before its drain */
 };
 enum program_exit program_exit_of(enum status s);
 
