@@ -32,11 +32,10 @@ enum status door_client_open(const char *url, uint32_t resend_ms, struct door_cl
     if (error != 0) {
         nng_close(c->socket);
         free(c);
-        return status_say(note, error == NNG_EINVAL ? STATUS_BAD_REQUEST : STATUS_NOT_FOUND,
-                          "%s: %s", url,
-                          error == NNG_ECONNREFUSED || error == NNG_ENOENT
-                              ? "no server listens there"
-                              : nng_strerror(error));
+        return status_say(
+            note, error == NNG_EINVAL ? STATUS_BAD_REQUEST : STATUS_NOT_FOUND, "%s: %s", url,
+            error == NNG_ECONNREFUSED || error == NNG_ENOENT ? "no server listens there"
+                                                             : nng_strerror(error));
     }
     *out = c;
     return STATUS_OK;

@@ -251,8 +251,7 @@ static bool desk_admit(struct door_desk *d, const struct lane_request *r, uint64
     uint64_t room = d->config.context - r->n_prompt;
     uint64_t tokens = r->max_tokens < room ? r->max_tokens : room;
     *chunks = door_log_chunks(tokens, (r->flags & LANE_NO_TEXT) != 0 ? 0 : d->token_bytes,
-                              r->sampling.n_top,
-                              (r->sampling.flags & KRN_DRAW_HASH_LOGITS) != 0);
+                              r->sampling.n_top, (r->sampling.flags & KRN_DRAW_HASH_LOGITS) != 0);
     if (*chunks > d->pool.n_chunks) {
         door_refuse(error, STATUS_TOO_LARGE, "max_tokens",
                     "max_tokens: a reply of that size does not fit in the reply log");
@@ -388,8 +387,7 @@ static bool desk_read(struct door_desk *d, struct act_ctx *ctx, const struct doo
     if (d->waits.n >= d->config.waits_max)
         return refuse_wait(d);
     uint64_t deadline = now + (uint64_t)call->wait_ms * NS_PER_MS;
-    struct door_wait *w =
-        door_waits_add(&d->waits, from, DOOR_WAIT_READ, &d->table, r, deadline);
+    struct door_wait *w = door_waits_add(&d->waits, from, DOOR_WAIT_READ, &d->table, r, deadline);
     CHECK(w != NULL);
     w->cursor = call->cursor;
     w->max_events = call->max_events;

@@ -25,11 +25,11 @@ struct door_desk_config {
     uint32_t context, vocab;
     uint64_t kv_tokens;
     const char *model, *profile, *version, *template_name; /* for info; NULL: none. Borrowed */
-    struct krn_sampling sampling; /* defaults of requests */
-    uint32_t live_max, ended_max, waits_max; /* 0: the defaults above */
-    uint64_t log_bytes;                      /* 0: 512 MiB of address space */
-    uint64_t keep_ns;                        /* how long an ended request can be read; 0: the default */
-    uint64_t drain_ns;                       /* default deadline of drain */
+    struct krn_sampling sampling;                          /* defaults of requests */
+    uint32_t live_max, ended_max, waits_max;               /* 0: the defaults above */
+    uint64_t log_bytes;                                    /* 0: 512 MiB of address space */
+    uint64_t keep_ns;  /* how long an ended request can be read; 0: the default */
+    uint64_t drain_ns; /* default deadline of drain */
 };
 
 struct door_desk_counts {
@@ -53,7 +53,8 @@ struct door_desk {
     struct door_pool pool;
     struct door_table table;
     struct door_waits waits;
-    uint64_t reserved, kept; /* chunks of live and of ended logs; reserved + kept <= pool.n_chunks */
+    uint64_t reserved,
+        kept; /* chunks of live and of ended logs; reserved + kept <= pool.n_chunks */
     struct door_stage stages[DOOR_STAGES];
     uint32_t stages_used;
     struct door_call call;
@@ -65,7 +66,7 @@ struct door_desk {
     bool draining, drained, stats_asked;
     uint32_t drain_cancelled;
     uint64_t probes, healed; /* of the transport, for stats */
-    enum status fatal; /* DEVICE or DESYNC came back: the engine is lost */
+    enum status fatal;       /* DEVICE or DESYNC came back: the engine is lost */
 };
 
 enum status door_desk_open(struct door_desk *d, const struct door_desk_config *config,

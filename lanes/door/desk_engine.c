@@ -157,7 +157,7 @@ void desk_on_token(struct act_ctx *ctx, struct door_desk *d, act_id_t from,
     (void)from;
     if (r == NULL)
         return;
-    CHECK(m->index == r->n_new);             /* keeps I2 */
+    CHECK(m->index == r->n_new); /* keeps I2 */
     CHECK(m->n_bytes <= sizeof m->bytes);
     struct door_event e = {.kind = DOOR_EVENT_TOKEN,
                            .flags = r->has_hash ? DOOR_HAS_HASH : 0,
@@ -246,9 +246,8 @@ void door_desk_abandon(struct door_desk *d, struct act_ctx *ctx) {
     while (d->table.live.n > 0) {
         /* A stage that the planner may still read stays taken. */
         struct door_request *r = &d->table.slots[d->table.live.head];
-        struct door_event e = {
-            .kind = DOOR_EVENT_ENDED,
-            .value = {LANE_END_FAILED, STATUS_SHUTDOWN, r->n_new, 0}};
+        struct door_event e = {.kind = DOOR_EVENT_ENDED,
+                               .value = {LANE_END_FAILED, STATUS_SHUTDOWN, r->n_new, 0}};
         desk_end(d, ctx, r, &e);
     }
     wake_kind(d, DOOR_WAIT_STATS);
@@ -365,13 +364,13 @@ bool door_desk_audit(const struct door_desk *d, struct status_note *note) {
         *(r->state == DOOR_ENDED ? &kept : &reserved) += r->chunks;
         chunks += r->log.n_chunks;
     }
-    const char *wrong = reserved != d->reserved                          ? "reserved chunks"
-                        : kept != d->kept                                ? "kept chunks"
-                        : chunks != d->pool.used                         ? "chunks in use"
-                        : reserved + kept > d->pool.n_chunks             ? "chunks promised"
-                        : live != d->table.live.n                        ? "live requests"
-                        : ended != d->table.ended.n                      ? "ended requests"
-                        : live + ended + d->table.n_free != d->table.n_slots ? "free slots"
+    const char *wrong = reserved != d->reserved                               ? "reserved chunks"
+                        : kept != d->kept                                     ? "kept chunks"
+                        : chunks != d->pool.used                              ? "chunks in use"
+                        : reserved + kept > d->pool.n_chunks                  ? "chunks promised"
+                        : live != d->table.live.n                             ? "live requests"
+                        : ended != d->table.ended.n                           ? "ended requests"
+                        : live + ended + d->table.n_free != d->table.n_slots  ? "free slots"
                         : d->waits.waiting.n + d->waits.ready.n != d->waits.n ? "waits"
                                                                               : NULL;
     if (wrong == NULL)

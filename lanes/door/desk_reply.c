@@ -8,21 +8,23 @@
 #include "sessions/reason.h"
 
 enum {
-    EVENT_JSON_MAX = 4096, /* one event at its longest: 20 logprobs, 31 bytes of escapes and their hex */
+    EVENT_JSON_MAX =
+        4096, /* one event at its longest: 20 logprobs, 31 bytes of escapes and their hex */
     SESSION_JSON_MAX = 1024
 };
 
 static const char *state_name(const struct door_request *r) {
-    return r->state == DOOR_ENDED     ? "ended"
-           : r->state == DOOR_RUNNING ? "running"
-                                      : "queued";
+    return r->state == DOOR_ENDED ? "ended" : r->state == DOOR_RUNNING ? "running" : "queued";
 }
 
 static const char *end_name(uint32_t end) {
     static const char *const names[LANE_ENDS] = {
-        [LANE_END_EOS] = "eos",         [LANE_END_STOP] = "stop",
-        [LANE_END_LENGTH] = "length",   [LANE_END_CONTEXT] = "context",
-        [LANE_END_CANCELLED] = "cancelled", [LANE_END_FAILED] = "failed",
+        [LANE_END_EOS] = "eos",
+        [LANE_END_STOP] = "stop",
+        [LANE_END_LENGTH] = "length",
+        [LANE_END_CONTEXT] = "context",
+        [LANE_END_CANCELLED] = "cancelled",
+        [LANE_END_FAILED] = "failed",
     };
     return end < LANE_ENDS ? names[end] : "failed";
 }

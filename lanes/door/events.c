@@ -20,8 +20,8 @@ struct record {
     uint8_t kind, flags, n_bytes, n_top;
 };
 enum {
-    RECORD_MAX = (int)sizeof(struct record) + 4 + 4 + 4 + 8 + KRN_TOP_MAX * 8 +
-                 DOOR_EVENT_BYTES_MAX,
+    RECORD_MAX =
+        (int)sizeof(struct record) + 4 + 4 + 4 + 8 + KRN_TOP_MAX * 8 + DOOR_EVENT_BYTES_MAX,
     CHUNK_FILL_MIN = DOOR_CHUNK_BYTES - 24 - RECORD_MAX
 };
 _Static_assert(CHUNK_FILL_MIN > DOOR_CHUNK_BYTES / 2, "records are small beside a chunk");

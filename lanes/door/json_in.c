@@ -158,8 +158,8 @@ json_t *door_json_load(struct door_arena *a, const char *text, size_t bytes,
     json_error_t e;
     CHECK(parsing == NULL);
     parsing = a;
-    json_t *v = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL,
-                           &e);
+    json_t *v =
+        json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
     parsing = NULL;
     if (v != NULL)
         return v;

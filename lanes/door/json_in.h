@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 enum {
-    DOOR_JSON_DEPTH_MAX = 8,  /* arrays and objects inside each other */
-    DOOR_JSON_KEY_MAX = 64,   /* bytes of a key that a refusal shows */
+    DOOR_JSON_DEPTH_MAX = 8, /* arrays and objects inside each other */
+    DOOR_JSON_KEY_MAX = 64,  /* bytes of a key that a refusal shows */
     DOOR_JSON_ARENA_MIN = 1 << 16
 };
 

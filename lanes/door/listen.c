@@ -56,8 +56,8 @@ enum status door_address_parse(const char *url, struct door_address *out,
                                struct status_note *note) {
     *out = (struct door_address){.lock = -1};
     if (strlen(url) >= sizeof out->url)
-        return status_say(note, STATUS_BAD_REQUEST, "%.40s...: an address has at most %d bytes", url,
-                          DOOR_URL_MAX - 1);
+        return status_say(note, STATUS_BAD_REQUEST, "%.40s...: an address has at most %d bytes",
+                          url, DOOR_URL_MAX - 1);
     snprintf(out->url, sizeof out->url, "%s", url);
     if (strncmp(url, "tcp://", 6) == 0)
         return parse_tcp(url, url + 6, note);
@@ -66,13 +66,14 @@ enum status door_address_parse(const char *url, struct door_address *out,
             return status_say(note, STATUS_BAD_REQUEST, "%s: must be ipc://PATH", url);
         /* The lock file's name is longer than the socket's, but only the socket's is bounded. */
         if (strlen(url + 6) >= sizeof((struct sockaddr_un *)0)->sun_path)
-            return status_say(note, STATUS_BAD_REQUEST, "%s: the path is longer than %zu bytes", url,
-                              sizeof((struct sockaddr_un *)0)->sun_path - 1);
+            return status_say(note, STATUS_BAD_REQUEST, "%s: the path is longer than %zu bytes",
+                              url, sizeof((struct sockaddr_un *)0)->sun_path - 1);
         snprintf(out->path, sizeof out->path, "%s", url + 6);
         return STATUS_OK;
     }
     return status_say(note, STATUS_UNSUPPORTED,
-                      "%s: only ipc://PATH and tcp:// on a loopback address can be listened on", url);
+                      "%s: only ipc://PATH and tcp:// on a loopback address can be listened on",
+                      url);
 }
 
 static enum status lock_taken(int fd, const char *path, struct status_note *note) {

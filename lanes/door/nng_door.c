@@ -15,11 +15,11 @@
 #include "lanes/door/selfprobe.h"
 
 enum {
-    OUT_MAX = 64,          /* answers made and not yet sent; nothing is received while it is full */
-    PIPE_SLOTS = 256,      /* connections told apart by the pacing */
-    PIPE_BURST = 24,       /* nng drops what exceeds 64 under way on one connection */
+    OUT_MAX = 64,     /* answers made and not yet sent; nothing is received while it is full */
+    PIPE_SLOTS = 256, /* connections told apart by the pacing */
+    PIPE_BURST = 24,  /* nng drops what exceeds 64 under way on one connection */
     PACE_NS = 4000000,
-    FLUSH_NS = 100000000,  /* from nng's queue to the wire, before the program may end */
+    FLUSH_NS = 100000000, /* from nng's queue to the wire, before the program may end */
     RETRY_NS = 100000000,
     PROBE_BACKOFF_MAX = 32
 };
@@ -218,7 +218,7 @@ void door_on_halt(struct act_ctx *ctx, struct door *d, act_id_t from, const stru
 }
 
 static void say_closed(struct door *d, struct act_ctx *ctx) {
-    enum status s = d->halted                     ? STATUS_SHUTDOWN
+    enum status s = d->halted                    ? STATUS_SHUTDOWN
                     : d->desk.fatal != STATUS_OK ? d->desk.fatal
                                                  : STATUS_OK;
     if (d->closed)
@@ -368,9 +368,9 @@ static enum status socket_open(struct door *d, struct status_note *note) {
         error = nng_aio_alloc(&d->receive, on_received, d);
     if (error == 0)
         error = nng_aio_alloc(&d->send, on_sent, d);
-    return error == 0 ? STATUS_OK
-                      : status_say(note, STATUS_NO_MEMORY, "the door's socket: %s",
-                                   nng_strerror(error));
+    return error == 0
+               ? STATUS_OK
+               : status_say(note, STATUS_NO_MEMORY, "the door's socket: %s", nng_strerror(error));
 }
 
 enum status door_open(const struct door_config *config, struct door **out,

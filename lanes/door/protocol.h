@@ -10,16 +10,16 @@
 enum { DOOR_KIND_FIRST = 0x600 };
 
 /*           name      from   to     answered_by  late     credit   fields */
-#define DOOR_PROTOCOL(M)                                                                                   \
-    /* An aio of the socket completed: one receive and one send are under way at most. */                 \
-    M(door, received,  nng,   door,  none,        none,    none,    int32_t error;)                        \
-    M(door, sent,      nng,   door,  none,        none,    none,    int32_t error;)                        \
-    M(door, probed,    probe, door,  none,        none,    none,    uint32_t listener; uint32_t healed;)   \
-    /* The program asks: no new requests, the rest until the deadline; or everything ends now. */         \
-    M(door, leave,     owner, door,  closed,      halt,    none,    uint64_t deadline_ns;)                 \
-    M(door, halt,      owner, door,  closed,      none,    none,    uint32_t reserved;)                    \
+#define DOOR_PROTOCOL(M)                                                                                                     \
+    /* An aio of the socket completed: one receive and one send are under way at most. */                                    \
+    M(door, received, nng, door, none, none, none, int32_t error;)                                                           \
+    M(door, sent, nng, door, none, none, none, int32_t error;)                                                               \
+    M(door, probed, probe, door, none, none, none, uint32_t listener; uint32_t healed;)                                      \
+    /* The program asks: no new requests, the rest until the deadline; or everything ends now. */                            \
+    M(door, leave, owner, door, closed, halt, none, uint64_t deadline_ns;)                                                   \
+    M(door, halt, owner, door, closed, none, none, uint32_t reserved;)                                                       \
     /* The door's last word, also after a client's drain or a lost engine. status: OK, SHUTDOWN (halted), DEVICE, DESYNC. */ \
-    M(door, closed,    door,  owner, none,        none,    none,    uint32_t status; uint32_t cancelled;)
+    M(door, closed, door, owner, none, none, none, uint32_t status; uint32_t cancelled;)
 
 enum { door_KIND_first = DOOR_KIND_FIRST - 1, DOOR_PROTOCOL(ACT_GEN_ENUM) door_KIND_end };
 DOOR_PROTOCOL(ACT_GEN_STRUCT)

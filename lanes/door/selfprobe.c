@@ -61,7 +61,8 @@ static bool ask(int fd, int64_t until_ms) {
     for (int i = 1; i < FRAME_HEAD; i++)
         n = n << 8 | reply[i];
     return reply[0] == 1 && n > ID_BYTES && n <= sizeof reply &&
-           move(fd, reply, (size_t)n, false, until_ms) && memcmp(reply, request + FRAME_HEAD, 4) == 0;
+           move(fd, reply, (size_t)n, false, until_ms) &&
+           memcmp(reply, request + FRAME_HEAD, 4) == 0;
 }
 
 bool door_probe_ipc(const char *path, uint32_t deadline_ms) {

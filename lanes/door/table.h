@@ -21,14 +21,14 @@ struct door_request {
     bool cancel_wanted, cancel_sent, read_out, wants_logprob;
     uint8_t n_top, has_hash; /* of the token to come */
     uint32_t generation;
-    uint32_t next, prev;   /* in the live list, or in the ended list by age */
-    uint32_t waits;        /* first wait on it, DOOR_NONE: none */
+    uint32_t next, prev; /* in the live list, or in the ended list by age */
+    uint32_t waits;      /* first wait on it, DOOR_NONE: none */
     uint32_t n_waits;
-    uint32_t stage;        /* while DOOR_SUBMITTED */
+    uint32_t stage; /* while DOOR_SUBMITTED */
     uint64_t name_hash;
     struct door_digest content;
     struct door_log log;
-    uint64_t chunks;       /* reserved while live, held when ended */
+    uint64_t chunks; /* reserved while live, held when ended */
     uint64_t lane;
     uint64_t submitted_ns, read_ns, ended_ns, idle_ns;
     uint64_t max_tokens, seed, hash;

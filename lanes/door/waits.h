@@ -28,7 +28,7 @@ struct door_wait {
     uint64_t deadline_ns;
     uint32_t status, retry_ms; /* DOOR_WAIT_SUBMIT: what the planner said */
     uint64_t value, limit;
-    uint32_t next, prev;      /* free list, waiting list or ready list */
+    uint32_t next, prev;           /* free list, waiting list or ready list */
     uint32_t next_same, prev_same; /* waits of one request */
     uint32_t next_hash;
     struct door_header to;

@@ -12,19 +12,19 @@
 
 enum {
     DOOR_PROTOCOL_VERSION = 1,
-    DOOR_MESSAGE_MAX = 4 << 20,      /* bytes of a command; more is refused by name */
-    DOOR_TRANSPORT_MAX = 8 << 20,    /* more closes the connection */
-    DOOR_ARENA_BYTES = 96 << 20,     /* address space; what a decoded message may take */
-    DOOR_REPLY_MAX = 256 << 10,      /* bytes of a reply */
+    DOOR_MESSAGE_MAX = 4 << 20,   /* bytes of a command; more is refused by name */
+    DOOR_TRANSPORT_MAX = 8 << 20, /* more closes the connection */
+    DOOR_ARENA_BYTES = 96 << 20,  /* address space; what a decoded message may take */
+    DOOR_REPLY_MAX = 256 << 10,   /* bytes of a reply */
     DOOR_NAME_MAX = 96,
-    DOOR_MESSAGES_MAX = 1024,        /* chat messages of one prompt */
+    DOOR_MESSAGES_MAX = 1024, /* chat messages of one prompt */
     DOOR_WAIT_MS_MAX = 60000,
-    DOOR_EVENTS_MAX = 4096,          /* events of one reply */
+    DOOR_EVENTS_MAX = 4096, /* events of one reply */
     DOOR_EVENTS_DEFAULT = 256,
     DOOR_MAX_TOKENS_DEFAULT = 256,
     DOOR_DRAFT_DEFAULT = 8,
     DOOR_IDLE_MS_DEFAULT = 60000,
-    DOOR_LIST_MAX = 256              /* requests in one page of `sessions` */
+    DOOR_LIST_MAX = 256 /* requests in one page of `sessions` */
 };
 
 enum door_cmd {

@@ -16,9 +16,9 @@
 enum { FIELDS_MAX = 40 };
 
 static const char *const cmd_names[DOOR_CMDS] = {
-    [DOOR_PING] = "ping",     [DOOR_INFO] = "info",         [DOOR_SUBMIT] = "submit",
-    [DOOR_READ] = "read",     [DOOR_CANCEL] = "cancel",     [DOOR_SESSIONS] = "sessions",
-    [DOOR_STATS] = "stats",   [DOOR_DRAIN] = "drain",
+    [DOOR_PING] = "ping",   [DOOR_INFO] = "info",     [DOOR_SUBMIT] = "submit",
+    [DOOR_READ] = "read",   [DOOR_CANCEL] = "cancel", [DOOR_SESSIONS] = "sessions",
+    [DOOR_STATS] = "stats", [DOOR_DRAIN] = "drain",
 };
 
 /* One object being taken apart; the keys that were asked for are the keys that may be there. */
@@ -115,8 +115,8 @@ static const json_t *take(struct take *t, const char *field) {
     return json_object_get(t->object, field);
 }
 
-static bool take_u64(struct take *t, const char *field, uint64_t min, uint64_t max,
-                     uint64_t absent, uint64_t *out) {
+static bool take_u64(struct take *t, const char *field, uint64_t min, uint64_t max, uint64_t absent,
+                     uint64_t *out) {
     const json_t *v = take(t, field);
     *out = absent;
     if (v == NULL)
@@ -125,16 +125,17 @@ static bool take_u64(struct take *t, const char *field, uint64_t min, uint64_t m
         return wrong_type(t, field, "a whole number", v);
     json_int_t i = json_integer_value(v);
     if (i < 0 || (uint64_t)i < min)
-        return door_refuse(t->error, STATUS_BAD_REQUEST, field, "%s: must be at least %llu, is %lld",
-                           field, (unsigned long long)min, (long long)i);
+        return door_refuse(t->error, STATUS_BAD_REQUEST, field,
+                           "%s: must be at least %llu, is %lld", field, (unsigned long long)min,
+                           (long long)i);
     if ((uint64_t)i > max)
         return refuse_numbers(t->error, STATUS_TOO_LARGE, field, "too large", (uint64_t)i, max);
     *out = (uint64_t)i;
     return true;
 }
 
-static bool take_u32(struct take *t, const char *field, uint32_t min, uint32_t max,
-                     uint32_t absent, uint32_t *out) {
+static bool take_u32(struct take *t, const char *field, uint32_t min, uint32_t max, uint32_t absent,
+                     uint32_t *out) {
     uint64_t v;
     if (!take_u64(t, field, min, max, absent, &v))
         return false;
@@ -190,8 +191,7 @@ static bool take_name(struct take *t, const char *field, bool needed, char out[D
     size_t n = json_string_length(v);
     if (!door_name_valid(s, n))
         return door_refuse(t->error, n > DOOR_NAME_MAX ? STATUS_TOO_LARGE : STATUS_BAD_REQUEST,
-                           field,
-                           "%s: must be 1 to %d of letters, digits and . _ : / @ + -", field,
+                           field, "%s: must be 1 to %d of letters, digits and . _ : / @ + -", field,
                            DOOR_NAME_MAX);
     memcpy(out, s, n);
     out[n] = 0;
@@ -319,14 +319,15 @@ static bool prompt_from(struct take *t, struct door_submit *s) {
     if (given != 1)
         return door_refuse(t->error, STATUS_BAD_REQUEST, "prompt",
                            "prompt: exactly one of prompt, prompt_ids and messages is needed, "
-                           "%d are there", given);
+                           "%d are there",
+                           given);
     if (!take_bool(t, "bos", true, &s->bos) ||
         !take_bool(t, "parse_special", false, &s->parse_special))
         return false;
     if (text == NULL && s->parse_special)
         return door_refuse(t->error, STATUS_BAD_REQUEST, "parse_special",
                            "parse_special: goes with prompt only");
-    return text != NULL ? text_from(t, text, s)
+    return text != NULL  ? text_from(t, text, s)
            : ids != NULL ? ids_from(t, ids, s)
                          : messages_from(t, messages, s);
 }
@@ -507,14 +508,15 @@ static bool refuse_json(const struct door_json_error *e, struct door_error *erro
     case DOOR_JSON_DUPLICATE:
         return door_refuse(error, STATUS_BAD_REQUEST, e->key, "%s: is there twice", e->key);
     case DOOR_JSON_NUMBER:
-        return door_refuse(error, STATUS_TOO_LARGE, e->key, "%s: the number at byte %zu is too large",
-                           e->key, e->position);
+        return door_refuse(error, STATUS_TOO_LARGE, e->key,
+                           "%s: the number at byte %zu is too large", e->key, e->position);
     case DOOR_JSON_DEPTH:
         return door_refuse(error, STATUS_TOO_LARGE, e->key, "nested deeper than %d at byte %zu",
                            DOOR_JSON_DEPTH_MAX, e->position);
     case DOOR_JSON_MEMORY:
         return door_refuse(error, STATUS_TOO_LARGE, "",
-                           "the message would take more than %d MiB to read", DOOR_ARENA_BYTES >> 20);
+                           "the message would take more than %d MiB to read",
+                           DOOR_ARENA_BYTES >> 20);
     case DOOR_JSON_UTF8:
         return door_refuse(error, STATUS_BAD_REQUEST, e->key, "not valid UTF-8 near byte %zu",
                            e->position);

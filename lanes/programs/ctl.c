@@ -47,8 +47,8 @@ static json_t *ctl_call(struct ctl *c, json_t *message, uint32_t wait_ms, enum p
         *code = EXIT_NO_RESOURCES;
         return NULL;
     }
-    enum status s = door_client_call(c->client, text, strlen(text), c->timeout_ms + wait_ms, &reply,
-                                     &n, &note);
+    enum status s =
+        door_client_call(c->client, text, strlen(text), c->timeout_ms + wait_ms, &reply, &n, &note);
     free(text);
     if (s != STATUS_OK) {
         *code = ctl_fail(&note, EXIT_UNAVAILABLE);
@@ -99,10 +99,11 @@ static void ctl_print_plain(const json_t *v, const char *prefix) {
             ctl_print_plain(value, name);
             continue;
         }
-        char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-        printf("%-32s %s\n", name, json_is_string(value) ? json_string_value(value)
-                                   : text != NULL        ? text
-                                                         : "?");
+        char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(7));
+        printf("%-32s %s\n", name,
+               json_is_string(value) ? json_string_value(value)
+               : text != NULL        ? text
+                                     : "?");
         free(text);
     }
 }
@@ -324,13 +325,14 @@ static enum program_exit ctl_generate(struct ctl *c, const char *text) {
 }
 
 static enum program_exit ctl_usage(void) {
-    fprintf(stderr, "roundhouse: usage: roundhouse ctl [--connect URL] [--json] COMMAND, one of\n"
-                    "  ping, info, stats, sessions     what the server is and does\n"
-                    "  generate TEXT                   submit a prompt and print the reply as it comes\n"
-                    "  submit JSON | -                 submit one request (doc/protocol.md)\n"
-                    "  read NAME [CURSOR]              print a reply from an event on, to its end\n"
-                    "  cancel NAME                     end a request\n"
-                    "  drain [SECONDS]                 let the server finish and end\n");
+    fprintf(stderr,
+            "roundhouse: usage: roundhouse ctl [--connect URL] [--json] COMMAND, one of\n"
+            "  ping, info, stats, sessions     what the server is and does\n"
+            "  generate TEXT                   submit a prompt and print the reply as it comes\n"
+            "  submit JSON | -                 submit one request (doc/protocol.md)\n"
+            "  read NAME [CURSOR]              print a reply from an event on, to its end\n"
+            "  cancel NAME                     end a request\n"
+            "  drain [SECONDS]                 let the server finish and end\n");
     return EXIT_USAGE;
 }
 
@@ -343,8 +345,8 @@ static enum program_exit ctl_command(struct ctl *c) {
     long long number = digits != NULL ? strtoll(digits, &end, 10) : 0;
     if (digits != NULL && (digits[0] < '0' || digits[0] > '9' || *end != 0))
         return ctl_usage();
-    if (o->n_args == 1 && (strcmp(cmd, "ping") == 0 || strcmp(cmd, "info") == 0 ||
-                           strcmp(cmd, "stats") == 0))
+    if (o->n_args == 1 &&
+        (strcmp(cmd, "ping") == 0 || strcmp(cmd, "info") == 0 || strcmp(cmd, "stats") == 0))
         return ctl_simple(c, json_pack("{s:s}", "cmd", cmd), 0);
     if (o->n_args == 1 && strcmp(cmd, "sessions") == 0)
         return ctl_sessions(c);

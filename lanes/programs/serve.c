@@ -133,11 +133,10 @@ static void serve_say_ready(const struct serve *s, const struct lane_engine_conf
         fprintf(stderr, "roundhouse: model %s: %s, %.1f M parameters, context %u tokens\n",
                 e->model_path, m->config.family, (double)m->parameters / 1e6,
                 lane_engine_context(s->engine));
-        fprintf(stderr, "roundhouse: profile %s version %u, %u virtual ranks\n", p->name, p->version,
-                p->virtual_ranks);
+        fprintf(stderr, "roundhouse: profile %s version %u, %u virtual ranks\n", p->name,
+                p->version, p->virtual_ranks);
         fprintf(stderr, "roundhouse: KV capacity %" PRIu64 " tokens, %.1f MiB in all\n",
-                lane_engine_kv_tokens(s->engine),
-                (double)lane_engine_bytes(s->engine) / (1 << 20));
+                lane_engine_kv_tokens(s->engine), (double)lane_engine_bytes(s->engine) / (1 << 20));
         for (uint32_t i = 0; i < n_urls; i++)
             fprintf(stderr, "roundhouse: listening on %s\n", door_url(s->door, i));
         fprintf(stderr, "roundhouse: ready\n");

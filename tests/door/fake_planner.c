@@ -38,7 +38,8 @@ static void fake_send_token(struct act_ctx *ctx, struct fake_planner *p, struct 
 
 static void fake_bytes(struct act_ctx *ctx, struct fake_lane *l) {
     static const unsigned char bad[] = {'a', 0xff, 0xe2, 0x82, 'b', '"', '\\', 0x01, 0xc3, 0xa9};
-    struct lane_token m = {.request = l->request, .index = l->sent++, .id = 9, .n_bytes = sizeof bad};
+    struct lane_token m = {
+        .request = l->request, .index = l->sent++, .id = 9, .n_bytes = sizeof bad};
     memcpy(m.bytes, bad, sizeof bad);
     act_send(ctx, l->client, lane_KIND_token, &m, sizeof m);
     struct lane_text t = {.request = l->request, .n_bytes = 31};

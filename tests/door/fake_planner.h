@@ -8,15 +8,15 @@
 #include "lanes/engine.h"
 
 enum fake_script {
-    FAKE_REFUSE = 1,  /* refused: queue_full, retry 250, 7 of 7 */
-    FAKE_HOLD = 2,    /* three tokens, then silence until it is cancelled */
-    FAKE_FAIL = 3,    /* one token, then round_failed */
-    FAKE_BYTES = 4,   /* text that is not valid UTF-8, and text messages */
-    FAKE_QUEUED = 5,  /* accepted and never started */
-    FAKE_LATE = 6,    /* accepted when the next stats question comes */
-    FAKE_DEVICE = 7,  /* one token, then the device fails */
-    FAKE_SLOW = 8,    /* one token a millisecond */
-    FAKE_FIRST = 16   /* and above: max_tokens tokens at once */
+    FAKE_REFUSE = 1, /* refused: queue_full, retry 250, 7 of 7 */
+    FAKE_HOLD = 2,   /* three tokens, then silence until it is cancelled */
+    FAKE_FAIL = 3,   /* one token, then round_failed */
+    FAKE_BYTES = 4,  /* text that is not valid UTF-8, and text messages */
+    FAKE_QUEUED = 5, /* accepted and never started */
+    FAKE_LATE = 6,   /* accepted when the next stats question comes */
+    FAKE_DEVICE = 7, /* one token, then the device fails */
+    FAKE_SLOW = 8,   /* one token a millisecond */
+    FAKE_FIRST = 16  /* and above: max_tokens tokens at once */
 };
 enum { FAKE_VOCAB = 1000, FAKE_CONTEXT = 512, FAKE_LANES = 4096 };
 

@@ -41,8 +41,8 @@ START_TEST(test_submit_and_read) {
     uint32_t ids[64], n;
     fixture_open(&f, NULL);
     struct door_client *c = client_open(f.url);
-    json_t *r = client_call(
-        c, "{'cmd':'submit','name':'a','prompt_ids':[20,30],'max_tokens':10,'seed':5}");
+    json_t *r =
+        client_call(c, "{'cmd':'submit','name':'a','prompt_ids':[20,30],'max_tokens':10,'seed':5}");
     ck_assert(reply_ok(r));
     ck_assert_int_eq(number(r, "prompt_tokens"), 2);
     ck_assert_int_eq(number(r, "seed"), 5);
@@ -215,7 +215,8 @@ START_TEST(test_ends) {
     json_t *r = client_call(c, "{'cmd':'read','name':'b'}");
     const json_t *token = json_array_get(json_object_get(r, "events"), 1);
     ck_assert_str_eq(json_string_value(json_object_get(token, "text")),
-                     "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" "b\"\\\x01\xc3\xa9");
+                     "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+                     "b\"\\\x01\xc3\xa9");
     ck_assert_str_eq(json_string_value(json_object_get(token, "bytes_hex")),
                      "61ffe28262225c01c3a9");
     json_decref(r);
@@ -326,14 +327,13 @@ START_TEST(test_reconnect) {
     uint64_t cursor = 0;
     fixture_open(&f, NULL);
     struct door_client *c = client_open(f.url);
-    json_decref(
-        client_call(c, "{'cmd':'submit','name':'s','prompt_ids':[8,9],'max_tokens':60}"));
+    json_decref(client_call(c, "{'cmd':'submit','name':'s','prompt_ids':[8,9],'max_tokens':60}"));
     for (bool ended = false; !ended;) {
         door_client_close(c);
         c = client_open(f.url);
-        json_t *r = client_call(
-            c, "{'cmd':'read','name':'s','cursor':%llu,'wait_ms':5000,'max_events':7}",
-            (unsigned long long)cursor);
+        json_t *r =
+            client_call(c, "{'cmd':'read','name':'s','cursor':%llu,'wait_ms':5000,'max_events':7}",
+                        (unsigned long long)cursor);
         json_t *events = json_object_get(r, "events"), *e;
         size_t i;
         json_array_foreach(events, i, e) {
@@ -507,10 +507,8 @@ START_TEST(test_idle_cancel) {
     struct fixture f;
     fixture_open(&f, NULL);
     struct door_client *c = client_open(f.url);
-    json_decref(client_call(
-        c, "{'cmd':'submit','name':'i','prompt_ids':[2],'idle_cancel_ms':50}"));
-    json_decref(client_call(
-        c, "{'cmd':'submit','name':'k','prompt_ids':[2],'idle_cancel_ms':0}"));
+    json_decref(client_call(c, "{'cmd':'submit','name':'i','prompt_ids':[2],'idle_cancel_ms':50}"));
+    json_decref(client_call(c, "{'cmd':'submit','name':'k','prompt_ids':[2],'idle_cancel_ms':0}"));
     while (engine_count(c, "cancelled") == 0)
         ;
     ck_assert_int_eq(door_count(c, "idle_cancels"), 1);
@@ -529,8 +527,8 @@ START_TEST(test_gone) {
     fixture_open(&f, &config);
     struct door_client *c = client_open(f.url);
     for (int i = 0; i < 5; i++)
-        json_decref(client_call(
-            c, "{'cmd':'submit','name':'g%d','prompt_ids':[20],'max_tokens':2}", i));
+        json_decref(
+            client_call(c, "{'cmd':'submit','name':'g%d','prompt_ids':[20],'max_tokens':2}", i));
     for (int i = 0; i < 5; i++) {
         json_t *r = client_call(c, "{'cmd':'read','name':'g%d'}", i);
         ck_assert_str_eq(reply_code(r), i < 2 ? "gone" : "");
@@ -584,8 +582,8 @@ START_TEST(test_log_budget) {
     int held = 0;
     for (;; held++) {
         ck_assert_int_lt(held, 100);
-        json_t *r = client_call(
-            c, "{'cmd':'submit','name':'h%d','prompt_ids':[2],'max_tokens':500}", held);
+        json_t *r =
+            client_call(c, "{'cmd':'submit','name':'h%d','prompt_ids':[2],'max_tokens':500}", held);
         bool ok = reply_ok(r);
         ck_assert_str_eq(reply_code(r), ok ? "" : "queue_full");
         json_decref(r);
@@ -596,8 +594,8 @@ START_TEST(test_log_budget) {
     for (int i = 0; i < held; i++)
         json_decref(client_call(c, "{'cmd':'cancel','name':'h%d'}", i));
     for (int i = 0; i < 40; i++) {
-        json_t *r = client_call(
-            c, "{'cmd':'submit','name':'n%d','prompt_ids':[20],'max_tokens':500}", i);
+        json_t *r =
+            client_call(c, "{'cmd':'submit','name':'n%d','prompt_ids':[20],'max_tokens':500}", i);
         ck_assert(reply_ok(r));
         json_decref(r);
     }
@@ -619,10 +617,14 @@ START_TEST(test_bad_input) {
     uint32_t ids[128], n;
     fixture_open(&f, NULL);
     struct door_client *c = client_open(f.url);
-    json_decref(
-        client_call(c, "{'cmd':'submit','name':'s','prompt_ids':[8],'max_tokens':100}"));
+    json_decref(client_call(c, "{'cmd':'submit','name':'s','prompt_ids':[8],'max_tokens':100}"));
     static const char *const bad[] = {
-        "", "{", "[]", "null", "{'cmd':'fly'}", "{'cmd':'submit'}",
+        "",
+        "{",
+        "[]",
+        "null",
+        "{'cmd':'fly'}",
+        "{'cmd':'submit'}",
         "{'cmd':'submit','name':'x','prompt_ids':[1000]}",
         "{'cmd':'submit','name':'x','prompt_ids':[]}",
         "{'cmd':'submit','name':'x','prompt':'text'}",
