@@ -109,6 +109,13 @@ static inline bool act_mailbox_park_mark(struct act_mailbox *box) {
                                                    memory_order_relaxed, memory_order_relaxed);
 }
 
+/* Owner, steps 1 and 2. True: look at what else may end the sleep, then sleep while parks is *sample.
+ */
+static inline bool act_mailbox_park(struct act_mailbox *box, uint32_t *sample) {
+    *sample = act_mailbox_park_sample(box);
+    return act_mailbox_park_mark(box);
+}
+
 /* Owner, awake again for another reason than mail. */
 static inline void act_mailbox_park_unmark(struct act_mailbox *box) {
     MAILBOX_YIELD("park unmark");

@@ -207,8 +207,8 @@ static bool worker_spin(struct act_ctx *ctx) {
 
 static void worker_park(struct act_ctx *ctx) {
     struct act_rt *rt = ctx->rt;
-    uint32_t sample = act_mailbox_park_sample(&ctx->box);
-    if (!act_mailbox_park_mark(&ctx->box))
+    uint32_t sample;
+    if (!act_mailbox_park(&ctx->box, &sample))
         return;
     /* After the sample: a stop that came before it is seen here, one that comes later moves the
      * counter. acquire: pairs with the release in act_rt_stop. */

@@ -143,12 +143,14 @@ static void hand_out(uint32_t ref) {
 
 static void owner_park(void) {
     uint32_t sample = 0;
-    if (!world.mark_first)
+    if (!world.mark_first) {
+        if (!act_mailbox_park(&world.box, &sample))
+            return;
+    } else {
+        if (!act_mailbox_park_mark(&world.box))
+            return;
         sample = act_mailbox_park_sample(&world.box);
-    if (!act_mailbox_park_mark(&world.box))
-        return;
-    if (world.mark_first)
-        sample = act_mailbox_park_sample(&world.box);
+    }
     coroutine_yield();
     if (!world.stop)
         futex_wait(sample);
