@@ -109,8 +109,8 @@ static inline bool act_mailbox_park_mark(struct act_mailbox *box) {
                                                    memory_order_relaxed, memory_order_relaxed);
 }
 
-/* Owner, steps 1 and 2. True: look at what else may end the sleep, then sleep while parks is *sample.
- */
+/* Owner, steps 1 and 2. True: look at what else may end the sleep, then sleep while parks is
+ * still *sample. */
 static inline bool act_mailbox_park(struct act_mailbox *box, uint32_t *sample) {
     *sample = act_mailbox_park_sample(box);
     return act_mailbox_park_mark(box);
