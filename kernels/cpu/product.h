@@ -57,18 +57,19 @@ static void product_finish(const struct krn_product *p, const float *root, uint3
     }
 }
 
-static uint32_t product_root(uint32_t segments) {
+/* Where the whole sum lies when all segments are in. */
+static const float *product_root(const struct krn_product *p, const struct product_scratch *t) {
     uint32_t l = 0;
-    while (1u << l < segments)
+    while (1u << l < p->segments)
         l++;
-    return l;
+    return p->segments == 1 ? t->acc : t->level[l];
 }
 
 /* Few rows: tiles straight over the packed form. */
 static void product_direct(const struct krn_product *p, uint32_t block0, uint32_t block1,
                            struct product_scratch *t) {
     const struct krn_packed *w = p->w;
-    uint32_t len = w->k / p->segments, root = product_root(p->segments);
+    uint32_t len = w->k / p->segments;
     uint32_t tiles = (p->rows + VEC_ROWS - 1) / VEC_ROWS;
     uint32_t widest = (p->rows + tiles - 1) / tiles;
     size_t e = product_element(w->dtype);
@@ -89,9 +90,10 @@ static void product_direct(const struct krn_product *p, uint32_t block0, uint32_
                                   .as = nb * 16,
                                   .fresh = 1};
                 micro_direct[w->dtype][nb][nr](&m);
-                product_push(t, s, nr * nb * 16);
+                if (p->segments > 1)
+                    product_push(t, s, nr * nb * 16);
             }
-            product_finish(p, t->level[root], r0, nr, b, nb);
+            product_finish(p, product_root(p, t), r0, nr, b, nb);
         }
         b += nb;
     }
@@ -131,9 +133,10 @@ static void product_tile(const struct krn_product *p, const float *panel, uint32
                 b += n;
             }
         }
-        product_push(t, s, nr * nb * 16);
+        if (p->segments > 1)
+            product_push(t, s, nr * nb * 16);
     }
-    product_finish(p, t->level[product_root(p->segments)], r0, nr, b0, nb);
+    product_finish(p, product_root(p, t), r0, nr, b0, nb);
 }
 
 static void rowfn_product(const struct krn_product *p, uint32_t block0, uint32_t block1,
@@ -148,7 +151,7 @@ static void rowfn_product(const struct krn_product *p, uint32_t block0, uint32_t
         group = PRODUCT_GROUP;
     if (group > VEC_PANEL_B)
         group -= group % VEC_PANEL_B;
-    if (p->rows <= VEC_ROWS || group == 0) {
+    if (p->rows <= (w->dtype == KRN_F32 ? VEC_ROWS : VEC_DIRECT_ROWS) || group == 0) {
         product_direct(p, block0, block1, t);
         return;
     }

@@ -10,11 +10,12 @@
 
 #include "kernels/approx.h"
 
-#define VEC_ISA     "avx2"
-#define VEC_TABLE   krn_rowfn_avx2
-#define VEC_PANEL_R 6
-#define VEC_PANEL_B 1
-#define VEC_ROWS    6
+#define VEC_ISA         "avx2"
+#define VEC_TABLE       krn_rowfn_avx2
+#define VEC_PANEL_R     6
+#define VEC_PANEL_B     1
+#define VEC_ROWS        6
+#define VEC_DIRECT_ROWS 48 /* up to here two-byte weights are not worth widening first */
 /* enough chains to hide the latency of a fused multiply-add, as far as 16 registers go */
 #define VEC_BLOCKS(R)      ((R) == 1 ? 4 : (R) <= 3 ? 2 : 1)
 #define VEC_PANEL_TILES(M) M(1, 1) M(2, 1) M(3, 1) M(4, 1) M(5, 1) M(6, 1)

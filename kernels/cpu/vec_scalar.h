@@ -12,12 +12,13 @@
 
 #include "kernels/approx.h"
 
-#define VEC_ISA       "scalar"
-#define VEC_TABLE     krn_rowfn_scalar
-#define VEC_PANEL_R   4 /* rows of a tile over a widened panel, VEC_PANEL_B blocks wide */
-#define VEC_PANEL_B   1
-#define VEC_ROWS      4 /* rows of a tile over the packed form */
-#define VEC_BLOCKS(R) 1
+#define VEC_ISA         "scalar"
+#define VEC_TABLE       krn_rowfn_scalar
+#define VEC_PANEL_R     4 /* rows of a tile over a widened panel, VEC_PANEL_B blocks wide */
+#define VEC_PANEL_B     1
+#define VEC_ROWS        4 /* rows of a tile over the packed form */
+#define VEC_DIRECT_ROWS 4 /* up to here two-byte weights are not worth widening first */
+#define VEC_BLOCKS(R)   1
 /* Every (rows, blocks) that the two tiles above can ask for. */
 #define VEC_PANEL_TILES(M)     M(1, 1) M(2, 1) M(3, 1) M(4, 1)
 #define VEC_DIRECT_TILES(M, D) M(D, 1, 1) M(D, 2, 1) M(D, 3, 1) M(D, 4, 1)
