@@ -53,9 +53,8 @@ static bool word_character(const struct text_encode *e, const char *text, size_t
                        NULL) > 0;
 }
 
-/* The longest token of the set that text begins with. */
-static const struct text_added *longest_at(const struct text_added_set *set, const char *text,
-                                           size_t n) {
+const struct text_added *text_added_longest(const struct text_added_set *set, const char *text,
+                                            size_t n) {
     const struct text_added *found = NULL;
     uint32_t lo = 0, hi = set->n;
     /* items[lo .. hi) are the tokens that begin with text[0 .. depth). */
@@ -100,7 +99,7 @@ enum status text_added_split(struct text_encode *e, const struct text_added_set 
     while (set->n != 0 && at < n) {
         const struct text_added *a = NULL;
         if (set->first[(unsigned char)text[at]])
-            a = longest_at(set, text + at, n - at);
+            a = text_added_longest(set, text + at, n - at);
         if (a == NULL) {
             at++;
             continue;

@@ -136,6 +136,9 @@ enum status text_split(struct text_encode *e, const char *text, size_t n);
 enum status text_added_split(struct text_encode *e, const struct text_added_set *set,
                              const char *text, size_t n,
                              enum status (*next)(struct text_encode *, const char *, size_t));
+/* The longest token of the set that text begins with, or NULL. */
+const struct text_added *text_added_longest(const struct text_added_set *set, const char *text,
+                                            size_t n);
 size_t text_space_before(const char *text, size_t n); /* bytes of white space at the end */
 size_t text_space_after(const char *text, size_t n);  /* ... at the beginning */
 /* bpe.c */

@@ -162,6 +162,7 @@ enum status lane_tokenizer_encode(const struct lane_tokenizer *t, const char *te
                                   uint32_t flags, uint32_t limit, uint32_t **ids, uint32_t *n,
                                   uint32_t *capacity, struct status_note *note) {
     struct text_encode e = {.t = t, .flags = flags, .limit = limit, .ids = ids, .n = n};
+    uint32_t before = *n;
     if (bytes > TEXT_INPUT_BYTES_MAX)
         return status_say(note, STATUS_TOO_LARGE, "a text of %zu bytes is over the limit of %d",
                           bytes, TEXT_INPUT_BYTES_MAX);
@@ -182,6 +183,8 @@ enum status lane_tokenizer_encode(const struct lane_tokenizer *t, const char *te
     pcre2_set_heap_limit(e.context, HEAP_KIB_MAX);
     status = text_split(&e, text, bytes);
 out:
+    if (status != STATUS_OK)
+        *n = before;
     encode_close(&e);
     return status;
 }

@@ -183,6 +183,8 @@ static enum status open_template(struct lane_tokenizer *t, const char *model_pat
     TRY(status);
     free(t->template_text);
     t->template_text = text;
+    if (strlen(text) != n)
+        return status_say(note, STATUS_BAD_FILE, "%s: a zero byte in a chat template", path);
     text_template_open(t);
     return STATUS_OK;
 }
