@@ -157,18 +157,20 @@ static void bench_plan(struct bench *b) {
     static const uint32_t cold[] = {512, 2048, 4096};
     static const uint32_t ttft[] = {512, 3000};
     uint32_t most = lane_engine_context(b->engine) - 1;
-    b->list[b->n++] = (struct bench_experiment){.kind = BENCH_WARM, .size = most < 256 ? most : 256};
+    b->list[b->n++] =
+        (struct bench_experiment){.kind = BENCH_WARM, .size = most < 256 ? most : 256};
     for (uint32_t i = 0; i < 3; i++)
         if (cold[i] <= most || (i > 0 && cold[i - 1] < most))
-            b->list[b->n++] = (struct bench_experiment){
-                .kind = BENCH_COLD, .size = cold[i] <= most ? cold[i] : most};
+            b->list[b->n++] = (struct bench_experiment){.kind = BENCH_COLD,
+                                                        .size = cold[i] <= most ? cold[i] : most};
     if (most > BENCH_DECODE_PROMPT + BENCH_DECODE_NEW)
         for (uint32_t lanes = 1; lanes <= BENCH_LANES_MAX; lanes *= 2)
             b->list[b->n++] = (struct bench_experiment){.kind = BENCH_DECODE, .size = lanes};
     for (uint32_t i = 0; i < 2; i++)
         if (ttft[i] <= most) {
             b->list[b->n++] = (struct bench_experiment){.kind = BENCH_TTFT_COLD, .size = ttft[i]};
-            b->list[b->n++] = (struct bench_experiment){.kind = BENCH_TTFT_RESUMED, .size = ttft[i]};
+            b->list[b->n++] =
+                (struct bench_experiment){.kind = BENCH_TTFT_RESUMED, .size = ttft[i]};
         }
 }
 
@@ -194,14 +196,16 @@ static json_t *bench_result(struct bench *b) {
         struct bench_experiment *x = &b->list[i];
         double v = bench_median(x);
         if (x->kind == BENCH_COLD)
-            json_array_append_new(cold, json_pack("{s:i, s:f}", "tokens", (int)x->size, "tok_s", v));
+            json_array_append_new(cold,
+                                  json_pack("{s:i, s:f}", "tokens", (int)x->size, "tok_s", v));
         if (x->kind == BENCH_DECODE)
-            json_array_append_new(decode, json_pack("{s:i, s:f}", "lanes", (int)x->size, "tok_s", v));
+            json_array_append_new(decode,
+                                  json_pack("{s:i, s:f}", "lanes", (int)x->size, "tok_s", v));
         if (x->kind == BENCH_TTFT_COLD)
             cold_s = v;
         if (x->kind == BENCH_TTFT_RESUMED)
-            json_array_append_new(ttft, json_pack("{s:i, s:f, s:f}", "tokens", (int)x->size, "cold_s",
-                                                  cold_s, "resumed_s", v));
+            json_array_append_new(ttft, json_pack("{s:i, s:f, s:f}", "tokens", (int)x->size,
+                                                  "cold_s", cold_s, "resumed_s", v));
     }
     static uint64_t ns[BENCH_SAMPLES];
     for (uint32_t lanes = 1; lanes <= BENCH_LANES_MAX; lanes *= 2) {
@@ -218,9 +222,10 @@ static json_t *bench_result(struct bench *b) {
     uint32_t threads = cores > 0 ? (uint32_t)cores : 1;
     struct status_note note;
     options_u32(&b->o, OPT_threads, 1, 256, &threads, &note);
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:s, s:i, s:s, s:I}", "cold", cold, "decode", decode,
-                     "ttft", ttft, "host_us", host, "peak_bytes", (json_int_t)ru.ru_maxrss * 1024,
-                     "profile", lane_engine_profile(b->engine)->name, "threads", (int)threads, "isa",
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:s, s:i, s:s, s:I}", "cold", cold, "decode",
+                     decode, "ttft", ttft, "host_us", host, "peak_bytes",
+                     (json_int_t)ru.ru_maxrss * 1024, "profile",
+                     lane_engine_profile(b->engine)->name, "threads", (int)threads, "isa",
                      krn_rowfn_pick(options_text(&b->o, OPT_isa, NULL))->isa, "kv_tokens",
                      (json_int_t)lane_engine_kv_tokens(b->engine));
 }
@@ -229,7 +234,8 @@ static void bench_print(const json_t *j) {
     size_t i;
     json_t *row;
     double one = 0;
-    printf("bench: profile %s, %s, %lld threads\n\n", json_string_value(json_object_get(j, "profile")),
+    printf("bench: profile %s, %s, %lld threads\n\n",
+           json_string_value(json_object_get(j, "profile")),
            json_string_value(json_object_get(j, "isa")),
            (long long)json_integer_value(json_object_get(j, "threads")));
     json_array_foreach(json_object_get(j, "cold"), i, row)
@@ -249,11 +255,10 @@ static void bench_print(const json_t *j) {
                (long long)json_integer_value(json_object_get(row, "tokens")), cold * 1e3,
                resumed * 1e3, cold / resumed);
     }
-    json_array_foreach(json_object_get(j, "host_us"), i, row)
-        printf("host a round  %5lld lanes   %9.1f us median, %.1f us p99\n",
-               (long long)json_integer_value(json_object_get(row, "lanes")),
-               json_real_value(json_object_get(row, "p50")),
-               json_real_value(json_object_get(row, "p99")));
+    json_array_foreach(json_object_get(j, "host_us"), i, row) printf(
+        "host a round  %5lld lanes   %9.1f us median, %.1f us p99\n",
+        (long long)json_integer_value(json_object_get(row, "lanes")),
+        json_real_value(json_object_get(row, "p50")), json_real_value(json_object_get(row, "p99")));
     printf("peak memory   %.1f MB\n",
            (double)json_integer_value(json_object_get(j, "peak_bytes")) / 1e6);
 }
@@ -302,7 +307,8 @@ int program_bench(int argc, char **argv) {
         return EXIT_NO_RESOURCES;
     enum status s = bench_all(b, argc, argv);
     if (s != STATUS_OK)
-        fprintf(stderr, "roundhouse bench: %s\n", b->note.text[0] != '\0' ? b->note.text : status_text(s));
+        fprintf(stderr, "roundhouse bench: %s\n",
+                b->note.text[0] != '\0' ? b->note.text : status_text(s));
     lane_engine_close(b->engine);
     for (uint32_t i = 0; i < BENCH_LANES_MAX; i++)
         free(b->prompt[i]);

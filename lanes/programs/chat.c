@@ -88,13 +88,15 @@ static void chat_stop(struct act_ctx *ctx, struct chat *h, enum status s) {
 
 static void chat_turn(struct act_ctx *ctx, struct chat *h, const char *line) {
     if (!chat_add(h, "user", line, strlen(line))) {
-        status_say(&h->note, STATUS_TOO_LARGE, "the conversation has more than %d messages", CHAT_MESSAGES_MAX);
+        status_say(&h->note, STATUS_TOO_LARGE, "the conversation has more than %d messages",
+                   CHAT_MESSAGES_MAX);
         chat_stop(ctx, h, STATUS_TOO_LARGE);
         return;
     }
     h->n_prompt = 0;
-    enum status s = lane_template_encode(lane_engine_tokenizer(h->engine), h->messages, h->n_messages,
-                                         true, 0, &h->prompt, &h->n_prompt, &h->capacity, &h->note);
+    enum status s =
+        lane_template_encode(lane_engine_tokenizer(h->engine), h->messages, h->n_messages, true, 0,
+                             &h->prompt, &h->n_prompt, &h->capacity, &h->note);
     if (s != STATUS_OK) {
         chat_stop(ctx, h, s);
         return;
@@ -184,7 +186,8 @@ static enum status chat_all(struct chat *h, int argc, char **argv) {
     if (lane_engine_tokenizer(h->engine) == NULL ||
         lane_template_name(lane_engine_tokenizer(h->engine), &unknown) == NULL)
         return status_say(&h->note, STATUS_UNSUPPORTED,
-                          unknown ? "%s has a chat template that this build does not know; raw prompts work with roundhouse run"
+                          unknown ? "%s has a chat template that this build does not know; raw "
+                                    "prompts work with roundhouse run"
                                   : "%s has no chat template; raw prompts work with roundhouse run",
                           config.model_path);
     const char *system = options_text(&h->o, OPT_system, NULL);
@@ -223,7 +226,8 @@ int program_chat(int argc, char **argv) {
         return EXIT_NO_RESOURCES;
     enum status s = chat_all(h, argc, argv);
     if (s != STATUS_OK)
-        fprintf(stderr, "roundhouse chat: %s\n", h->note.text[0] != '\0' ? h->note.text : status_text(s));
+        fprintf(stderr, "roundhouse chat: %s\n",
+                h->note.text[0] != '\0' ? h->note.text : status_text(s));
     lane_engine_close(h->engine);
     for (uint32_t i = 0; i < h->n_messages; i++)
         free((void *)(uintptr_t)h->messages[i].content);

@@ -34,8 +34,9 @@ static json_t *info_types(const struct krn_model *m) {
                 bytes += m->tensors[i].bytes;
             }
         if (n > 0)
-            json_object_set_new(types, info_dtype((enum krn_dtype)t),
-                                json_pack("{s:i, s:I}", "tensors", (int)n, "bytes", (json_int_t)bytes));
+            json_object_set_new(
+                types, info_dtype((enum krn_dtype)t),
+                json_pack("{s:i, s:I}", "tensors", (int)n, "bytes", (json_int_t)bytes));
     }
     return types;
 }
@@ -66,25 +67,29 @@ static json_t *info_json(const struct info *x, const char *path) {
     char fingerprint[40];
     snprintf(fingerprint, sizeof fingerprint, "%016llx%016llx",
              (unsigned long long)m->fingerprint[1], (unsigned long long)m->fingerprint[0]);
-    json_t *j = json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:o, s:o}",
-        "version", PACKAGE_VERSION, "model", path, "family", c->family, "fingerprint", fingerprint,
-        "parameters", (json_int_t)m->parameters, "vocab", (int)c->vocab, "hidden", (int)c->hidden,
-        "layers", (int)c->layers, "heads", (int)c->heads, "kv_heads", (int)c->kv_heads, "head_dim",
-        (int)c->head_dim, "ffn", (int)c->ffn, "context", (int)c->context, "tied", c->tied, "tensors",
-        (int)m->n_tensors, "types", info_types(m), "isa", info_isas(), "options", info_options());
+    json_t *j =
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, "
+                  "s:o, s:o, s:o}",
+                  "version", PACKAGE_VERSION, "model", path, "family", c->family, "fingerprint",
+                  fingerprint, "parameters", (json_int_t)m->parameters, "vocab", (int)c->vocab,
+                  "hidden", (int)c->hidden, "layers", (int)c->layers, "heads", (int)c->heads,
+                  "kv_heads", (int)c->kv_heads, "head_dim", (int)c->head_dim, "ffn", (int)c->ffn,
+                  "context", (int)c->context, "tied", c->tied, "tensors", (int)m->n_tensors,
+                  "types", info_types(m), "isa", info_isas(), "options", info_options());
     struct krn_profile profile;
     struct status_note note;
     if (krn_profile_portable(c, 0, &profile, &note) == STATUS_OK) {
         json_object_set_new(j, "profile", json_string(profile.name));
         json_object_set_new(j, "virtual_ranks", json_integer(profile.virtual_ranks));
-        json_object_set_new(j, "page_bytes", json_integer((json_int_t)gpu_page_bytes(c, &profile, 64, 0, 1)));
+        json_object_set_new(j, "page_bytes",
+                            json_integer((json_int_t)gpu_page_bytes(c, &profile, 64, 0, 1)));
     }
     bool unknown = false;
     const char *template = x->tokenizer != NULL ? lane_template_name(x->tokenizer, &unknown) : NULL;
-    json_object_set_new(j, "tokenizer", x->tokenizer != NULL
-                                            ? json_pack("{s:i}", "vocab", (int)lane_tokenizer_vocab(x->tokenizer))
-                                            : json_null());
+    json_object_set_new(j, "tokenizer",
+                        x->tokenizer != NULL
+                            ? json_pack("{s:i}", "vocab", (int)lane_tokenizer_vocab(x->tokenizer))
+                            : json_null());
     json_object_set_new(j, "template", template != NULL ? json_string(template) : json_null());
     json_t *cannot = json_array();
     if (x->net_status != STATUS_OK)
@@ -92,22 +97,25 @@ static json_t *info_json(const struct info *x, const char *path) {
     if (x->tokenizer_status != STATUS_OK)
         json_array_append_new(cannot, json_string(x->tokenizer_note.text));
     if (unknown)
-        json_array_append_new(cannot, json_string("the chat template is not one that this build knows; raw prompts work"));
+        json_array_append_new(
+            cannot,
+            json_string("the chat template is not one that this build knows; raw prompts work"));
     json_object_set_new(j, "cannot", cannot);
     return j;
 }
 
 static void info_print(const json_t *j) {
-    static const char *const numbers[] = {"parameters", "vocab", "hidden",  "layers",  "heads",
-                                          "kv_heads",   "ffn",   "context", "tensors", "virtual_ranks",
-                                          "page_bytes"};
+    static const char *const numbers[] = {"parameters", "vocab",         "hidden",    "layers",
+                                          "heads",      "kv_heads",      "ffn",       "context",
+                                          "tensors",    "virtual_ranks", "page_bytes"};
     static const char *const texts[] = {"model", "family", "fingerprint", "profile", "template"};
     for (uint32_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const char *t = json_string_value(json_object_get(j, texts[i]));
         printf("%-14s %s\n", texts[i], t != NULL ? t : "none");
     }
     for (uint32_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        printf("%-14s %lld\n", numbers[i], (long long)json_integer_value(json_object_get(j, numbers[i])));
+        printf("%-14s %lld\n", numbers[i],
+               (long long)json_integer_value(json_object_get(j, numbers[i])));
     const char *type;
     json_t *v;
     json_object_foreach(json_object_get(j, "types"), type, v)
@@ -116,8 +124,7 @@ static void info_print(const json_t *j) {
                (double)json_integer_value(json_object_get(v, "bytes")) / 1e6);
     size_t i;
     printf("%-14s", "isa");
-    json_array_foreach(json_object_get(j, "isa"), i, v)
-        printf(" %s", json_string_value(v));
+    json_array_foreach(json_object_get(j, "isa"), i, v) printf(" %s", json_string_value(v));
     printf("\n");
     json_array_foreach(json_object_get(j, "cannot"), i, v)
         printf("%-14s %s\n", "cannot", json_string_value(v));

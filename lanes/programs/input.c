@@ -23,7 +23,8 @@ enum status input_read(const char *path, char **text, size_t *bytes, struct stat
             break;
         char *more = capacity < INPUT_MAX ? realloc(buf, capacity * 2 + 1) : NULL;
         if (more == NULL) {
-            st = status_say(note, STATUS_TOO_LARGE, "%s is larger than %d MiB", path, INPUT_MAX >> 20);
+            st = status_say(note, STATUS_TOO_LARGE, "%s is larger than %d MiB", path,
+                            INPUT_MAX >> 20);
         } else {
             buf = more;
             capacity *= 2;
@@ -58,8 +59,9 @@ enum status input_stops(const struct options *o, struct lane_stop **out, struct 
         size_t bytes = strlen(o->value[OPT_stop][i]);
         if (bytes == 0 || bytes >= LANE_STOP_BYTES_MAX) {
             free(stops);
-            return status_say(note, STATUS_BAD_REQUEST, "--stop has %zu bytes; 1 to %d may be given",
-                              bytes, LANE_STOP_BYTES_MAX - 1);
+            return status_say(note, STATUS_BAD_REQUEST,
+                              "--stop has %zu bytes; 1 to %d may be given", bytes,
+                              LANE_STOP_BYTES_MAX - 1);
         }
         stops[i].bytes = (uint32_t)bytes;
         memcpy(stops[i].text, o->value[OPT_stop][i], bytes);
@@ -77,7 +79,8 @@ json_t *input_json_text(const char *bytes, size_t n) {
     size_t m = 0;
     for (size_t i = 0; i < n;) {
         utf8proc_int32_t c;
-        utf8proc_ssize_t k = utf8proc_iterate((const utf8proc_uint8_t *)bytes + i, (utf8proc_ssize_t)(n - i), &c);
+        utf8proc_ssize_t k =
+            utf8proc_iterate((const utf8proc_uint8_t *)bytes + i, (utf8proc_ssize_t)(n - i), &c);
         if (k <= 0) {
             memcpy(clean + m, "\xef\xbf\xbd", 3);
             m += 3;

@@ -16,11 +16,13 @@ static const struct {
     {"run", P_RUN, program_run, "run [--prompt TEXT | --file FILE | --tokens FILE]... [TEXT]...",
      "run one or many prompts at once and print the replies"},
     {"chat", P_CHAT, program_chat, "chat", "talk with the model; each turn resumes the one before"},
-    {"serve", P_SERVE, program_serve, "serve --listen URL", "serve sessions over nng (doc/protocol.md)"},
+    {"serve", P_SERVE, program_serve, "serve --listen URL",
+     "serve sessions over nng (doc/protocol.md)"},
     {"ctl", P_CTL, program_ctl, "ctl --connect URL COMMAND", "talk to a server"},
     {"prove", P_PROVE, program_prove, "prove [--axes LIST] [--json FILE]",
      "prove on this machine that what a session answers depends on nothing else"},
-    {"bench", P_BENCH, program_bench, "bench [--json FILE]", "measure this machine with this model"},
+    {"bench", P_BENCH, program_bench, "bench [--json FILE]",
+     "measure this machine with this model"},
     {"info", P_INFO, program_info, "info", "what is in a model directory and how it would run"},
     {"tokenize", P_TOKENIZE, program_tokenize, "tokenize [TEXT]", "text to token ids"},
     {"detokenize", P_DETOKENIZE, program_detokenize, "detokenize [ID]...", "token ids to text"},
@@ -31,7 +33,8 @@ enum { PROGRAMS = sizeof programs / sizeof programs[0] };
 static void main_usage(FILE *to) {
     fprintf(to, "roundhouse %s: LLM inference where a session's answer depends on nothing else\n\n",
             PACKAGE_VERSION);
-    fprintf(to, "usage: roundhouse PROGRAM [options]; roundhouse PROGRAM --help for its options\n\n");
+    fprintf(to,
+            "usage: roundhouse PROGRAM [options]; roundhouse PROGRAM --help for its options\n\n");
     for (uint32_t i = 0; i < PROGRAMS; i++)
         fprintf(to, "  %-11s %s\n", programs[i].name, programs[i].help);
     fprintf(to, "\nexit codes: 0 done, 1 differs or failed, 64 usage, 65 bad model or data, 66 no such "
@@ -63,7 +66,8 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], programs[i].name) != 0)
             continue;
         if (main_wants_help(argc - 1, argv + 1)) {
-            printf("usage: roundhouse %s [options]\n%s\n\n", programs[i].synopsis, programs[i].help);
+            printf("usage: roundhouse %s [options]\n%s\n\n", programs[i].synopsis,
+                   programs[i].help);
             options_help(programs[i].bit, stdout);
             return EXIT_DONE;
         }

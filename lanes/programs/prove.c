@@ -37,10 +37,11 @@ static enum status prove_axes_parse(struct prove *p, const char *list, struct st
                (strlen(prove_axis_names[a]) != n || memcmp(prove_axis_names[a], list, n) != 0))
             a++;
         if (a == PROVE_AXES)
-            return status_say(note, STATUS_BAD_REQUEST,
-                              "--axes '%.*s' is no axis that this build can show; there are company, "
-                              "memory, drafts, pieces, threads, trouble, ranks",
-                              (int)n, list);
+            return status_say(
+                note, STATUS_BAD_REQUEST,
+                "--axes '%.*s' is no axis that this build can show; there are company, "
+                "memory, drafts, pieces, threads, trouble, ranks",
+                (int)n, list);
         p->axes[a] = true;
         list += n + (list[n] == ',');
     }
@@ -61,7 +62,8 @@ static enum status prove_settle(struct prove *p, const struct options *o,
         while (a <= PROVE_TROUBLE && strcmp(prove_axis_names[a], perturb) != 0)
             a++;
         if (a > PROVE_TROUBLE)
-            return status_say(note, STATUS_BAD_REQUEST, "--perturb '%s' is no axis that can be perturbed", perturb);
+            return status_say(note, STATUS_BAD_REQUEST,
+                              "--perturb '%s' is no axis that can be perturbed", perturb);
         p->config.perturb = a;
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -169,7 +171,8 @@ static enum status prove_write_json(const struct prove *p, const char *path,
                                     struct status_note *note) {
     char hex[65], model[40], profile[20], cpu[128];
     struct utsname un;
-    snprintf(profile, sizeof profile, "%016llx", (unsigned long long)krn_profile_digest(&p->profile));
+    snprintf(profile, sizeof profile, "%016llx",
+             (unsigned long long)krn_profile_digest(&p->profile));
     prove_sha256(p, hex);
     prove_cpu_name(cpu, sizeof cpu);
     snprintf(model, sizeof model, "%016llx%016llx", (unsigned long long)p->fingerprint[1],
@@ -183,15 +186,16 @@ static enum status prove_write_json(const struct prove *p, const char *path,
             rows += p->count[a].rows;
         }
     bool known = uname(&un) == 0;
-    json_t *j = json_pack(
-        "{s:o, s:b, s:s, s:s, s:s, s:i, s:s, s:o, s:s, s:{s:s, s:s, s:s, s:s, s:i}, s:I, s:I, s:i, s:I}",
-        "axes", axes, "pass", prove_pass(p), "sha256", hex, "model", model, "profile",
-        p->profile.name, "profile_version", (int)p->profile.version, "profile_digest",
-        profile, "oracle",
-        prove_axis_json("oracle", &p->oracle), "version", PACKAGE_VERSION, "machine", "cpu", cpu,
-        "system", known ? un.sysname : "unknown", "arch", known ? un.machine : "unknown", "isa",
-        krn_rowfn_pick(p->config.isa)->isa, "threads", (int)p->threads, "cases", (json_int_t)cases,
-        "rows", (json_int_t)rows, "sessions", (int)p->n_sessions, "seed", (json_int_t)p->seed);
+    json_t *j =
+        json_pack("{s:o, s:b, s:s, s:s, s:s, s:i, s:s, s:o, s:s, s:{s:s, s:s, s:s, s:s, s:i}, s:I, "
+                  "s:I, s:i, s:I}",
+                  "axes", axes, "pass", prove_pass(p), "sha256", hex, "model", model, "profile",
+                  p->profile.name, "profile_version", (int)p->profile.version, "profile_digest",
+                  profile, "oracle", prove_axis_json("oracle", &p->oracle), "version",
+                  PACKAGE_VERSION, "machine", "cpu", cpu, "system", known ? un.sysname : "unknown",
+                  "arch", known ? un.machine : "unknown", "isa", krn_rowfn_pick(p->config.isa)->isa,
+                  "threads", (int)p->threads, "cases", (json_int_t)cases, "rows", (json_int_t)rows,
+                  "sessions", (int)p->n_sessions, "seed", (json_int_t)p->seed);
     CHECK(j != NULL);
     FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     bool ok = f != NULL && json_dumpf(j, f, JSON_INDENT(2) | JSON_PRESERVE_ORDER) == 0 &&
@@ -222,7 +226,8 @@ int program_prove(int argc, char **argv) {
     if (ran && json != NULL)
         s = prove_write_json(p, json, &note);
     if (s != STATUS_OK)
-        fprintf(stderr, "roundhouse prove: %s\n", note.text[0] != '\0' ? note.text : status_text(s));
+        fprintf(stderr, "roundhouse prove: %s\n",
+                note.text[0] != '\0' ? note.text : status_text(s));
     int code = s != STATUS_OK ? (int)program_exit_of(s) : prove_pass(p) ? 0 : EXIT_DIFFERS;
     if (p != NULL)
         prove_free(p);

@@ -37,7 +37,8 @@ struct prove_session {
 
 struct prove_count {
     uint64_t cases, rows, differ;
-    uint64_t resumed, drafted, accepted, failed_rounds, cancelled; /* that the axis really happened */
+    uint64_t resumed, drafted, accepted, failed_rounds,
+        cancelled;                     /* that the axis really happened */
     uint32_t first_session, first_row; /* of the first difference */
 };
 

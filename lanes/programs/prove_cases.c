@@ -179,8 +179,8 @@ static void cases_compare(struct cases_phase *ph, const struct cases_job *job) {
         }
         return; /* what follows has another history */
     }
-    bool expected = whole ? call->n_new == s->n_out
-                          : call->end == LANE_END_CANCELLED && call->cancel_sent;
+    bool expected =
+        whole ? call->n_new == s->n_out : call->end == LANE_END_CANCELLED && call->cancel_sent;
     if (!expected && c->differ++ == 0) {
         c->first_session = job->session;
         c->first_row = n;

@@ -50,7 +50,8 @@ static enum status run_add_text(struct run *r, const char *text, size_t bytes,
     TRY(run_add(r, &s, note));
     if (options_has(&r->o, OPT_chat_prompt)) {
         struct lane_message m = {.role = "user", .content = text, .content_bytes = bytes};
-        return lane_template_encode(t, &m, 1, true, 0, &s->prompt, &s->n_prompt, &s->capacity, note);
+        return lane_template_encode(t, &m, 1, true, 0, &s->prompt, &s->n_prompt, &s->capacity,
+                                    note);
     }
     return lane_tokenizer_encode(t, text, bytes, LANE_ENCODE_BOS, 0, &s->prompt, &s->n_prompt,
                                  &s->capacity, note);
@@ -70,7 +71,8 @@ static enum status run_add_ids(struct run *r, const char *line, size_t bytes, co
     size_t n = json_array_size(array);
     if (st == STATUS_OK) {
         s->prompt = malloc((n + 1) * sizeof(uint32_t));
-        st = s->prompt != NULL ? STATUS_OK : status_say(note, STATUS_NO_MEMORY, "no memory for %zu ids", n);
+        st = s->prompt != NULL ? STATUS_OK
+                               : status_say(note, STATUS_NO_MEMORY, "no memory for %zu ids", n);
     }
     for (size_t i = 0; i < n && st == STATUS_OK; i++) {
         json_t *id = json_array_get(array, i);
@@ -169,7 +171,8 @@ static void run_start(struct act_ctx *ctx, struct client *c, void *user) {
         client_submit(ctx, c, &r->sessions[i].call);
 }
 
-static void run_token(struct act_ctx *ctx, struct client *c, struct client_call *call, uint32_t id) {
+static void run_token(struct act_ctx *ctx, struct client *c, struct client_call *call,
+                      uint32_t id) {
     (void)ctx;
     (void)id;
     struct run *r = c->driver.user;
@@ -204,11 +207,11 @@ static void run_print_json(const struct run *r, const struct run_session *s) {
         json_array_append_new(ids, json_integer(c->ids[i]));
     char hex[65];
     run_sha256(c->ids, c->n_new, hex);
-    json_t *line = json_pack("{s:i, s:o, s:s, s:s, s:i, s:i, s:i, s:i}", "session",
-                             (int)(s - r->sessions), "ids", ids, "stop",
-                             c->refused ? "refused" : client_end_name(c->end), "sha256", hex,
-                             "prompt_tokens", (int)s->n_prompt, "resumed", (int)c->n_resumed,
-                             "drafted", (int)c->drafted, "accepted", (int)c->accepted);
+    json_t *line =
+        json_pack("{s:i, s:o, s:s, s:s, s:i, s:i, s:i, s:i}", "session", (int)(s - r->sessions),
+                  "ids", ids, "stop", c->refused ? "refused" : client_end_name(c->end), "sha256",
+                  hex, "prompt_tokens", (int)s->n_prompt, "resumed", (int)c->n_resumed, "drafted",
+                  (int)c->drafted, "accepted", (int)c->accepted);
     if (c->text_bytes > 0)
         json_object_set_new(line, "text", input_json_text(c->text, c->text_bytes));
     if (c->status != STATUS_OK) {
@@ -259,8 +262,8 @@ static enum status run_write_logits(const struct run *r, struct status_note *not
         return status_say(note, STATUS_IO, "%s cannot be written", path);
     bool ok = true;
     for (uint32_t i = 0; i < r->n; i++)
-        ok = ok && fwrite(r->sessions[i].first_logits, sizeof(float), lane_engine_vocab(r->engine), f) ==
-                       lane_engine_vocab(r->engine);
+        ok = ok && fwrite(r->sessions[i].first_logits, sizeof(float), lane_engine_vocab(r->engine),
+                          f) == lane_engine_vocab(r->engine);
     ok = fclose(f) == 0 && ok;
     return ok ? STATUS_OK : status_say(note, STATUS_IO, "%s could not be written whole", path);
 }

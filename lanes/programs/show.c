@@ -31,8 +31,10 @@ static const struct {
     {"three daughters", false, "There was once a king who had three daughters.",
      "\n\nBut the youngest daughter"},
     {"asked for a story", true, "Tell me a short story.", "What happened next?"},
-    {"Tim in the park", false, "One day, a boy named Tim", "\n\nThat night Tim told his mother that"},
-    {"a fox and a hen", true, "Tell me a story about a fox and a hen.", "Tell me more about the hen."},
+    {"Tim in the park", false, "One day, a boy named Tim",
+     "\n\nThat night Tim told his mother that"},
+    {"a fox and a hen", true, "Tell me a story about a fox and a hen.",
+     "Tell me more about the hen."},
     {"the old goat", false, "\"Oh dear!\" said the old goat.", "\n\n\"Come with me,\" said the"},
 };
 
@@ -179,8 +181,9 @@ static void show_draw(struct show *w) {
     }
     char footer[160];
     snprintf(footer, sizeof footer,
-             "%u tokens made by %d sessions side by side%s; shown at reading pace. Ctrl-C ends.", new,
-             SHOW_SESSIONS, w->turns_over < SHOW_SESSIONS * SHOW_TURNS ? "" : ", all turns done");
+             "%u tokens made by %d sessions side by side%s; shown at reading pace. Ctrl-C ends.",
+             new, SHOW_SESSIONS,
+             w->turns_over < SHOW_SESSIONS * SHOW_TURNS ? "" : ", all turns done");
     show_screen_draw(&w->screen, panes, SHOW_SESSIONS, footer);
 }
 
@@ -282,15 +285,16 @@ static bool show_table(const struct show *w) {
             all = all && q->equal;
             tokens += c->n_new;
             printf("%-18s %4u %7u %8u %8u %9u %6u %10.2f %8.0f  %s\n",
-                   t == 0 ? show_stories[i].title : "", t + 1, c->n_prompt, c->n_resumed, c->drafted,
-                   c->accepted, c->n_new, show_ms(c->submit_ns, c->first_ns), show_rate(c),
-                   q->equal ? "yes, every token" : "NO");
+                   t == 0 ? show_stories[i].title : "", t + 1, c->n_prompt, c->n_resumed,
+                   c->drafted, c->accepted, c->n_new, show_ms(c->submit_ns, c->first_ns),
+                   show_rate(c), q->equal ? "yes, every token" : "NO");
         }
     double seconds = show_ms(w->begun_ns, w->done_ns) / 1e3;
-    printf("\n%u tokens in %.2f s, %.0f tokens/s together. %s\n", tokens, seconds,
-           seconds > 0 ? tokens / seconds : 0.0,
-           all ? "Each session answered what it answers alone, fresh and without drafts, bit for bit."
-               : "A session answered otherwise than alone: that must never be.");
+    printf(
+        "\n%u tokens in %.2f s, %.0f tokens/s together. %s\n", tokens, seconds,
+        seconds > 0 ? tokens / seconds : 0.0,
+        all ? "Each session answered what it answers alone, fresh and without drafts, bit for bit."
+            : "A session answered otherwise than alone: that must never be.");
     printf("Prove it for logits, too, and for every axis: roundhouse prove\n");
     return all;
 }
@@ -367,7 +371,8 @@ int program_show(int argc, char **argv) {
     enum status s = show_all(w, argc, argv);
     int code = 0;
     if (s != STATUS_OK) {
-        fprintf(stderr, "roundhouse show: %s\n", w->note.text[0] != '\0' ? w->note.text : status_text(s));
+        fprintf(stderr, "roundhouse show: %s\n",
+                w->note.text[0] != '\0' ? w->note.text : status_text(s));
         code = (int)program_exit_of(s);
     } else if (w->json) {
         show_json(w);

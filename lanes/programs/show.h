@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 struct show_pane {
-    const char *title;      /* one line */
-    const char *text;       /* whole story so far, UTF-8 */
-    size_t bytes, shown;    /* shown: bytes revealed so far */
-    const char *status;     /* one line below */
+    const char *title;   /* one line */
+    const char *text;    /* whole story so far, UTF-8 */
+    size_t bytes, shown; /* shown: bytes revealed so far */
+    const char *status;  /* one line below */
 };
 
 struct show_screen {

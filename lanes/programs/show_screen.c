@@ -36,7 +36,8 @@ static uint32_t show_char(const char *text, size_t left, size_t *n) {
     return 1;
 }
 
-static void show_push(size_t *start, size_t *length, uint32_t *n, uint32_t max, size_t s, size_t l) {
+static void show_push(size_t *start, size_t *length, uint32_t *n, uint32_t max, size_t s,
+                      size_t l) {
     if (*n == max) {
         memmove(start, start + 1, (max - 1) * sizeof *start);
         memmove(length, length + 1, (max - 1) * sizeof *length);

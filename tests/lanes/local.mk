@@ -1,1 +1,7 @@
-# tests of lanes
+check_PROGRAMS += tests/lanes/test_accept tests/lanes/test_round
+tests_lanes_test_accept_SOURCES = tests/lanes/test_accept.c
+tests_lanes_test_accept_CFLAGS = $(RH_TEST_CFLAGS)
+tests_lanes_test_accept_LDADD = $(RH_TEST_LDADD)
+tests_lanes_test_round_SOURCES = tests/lanes/test_round.c
+tests_lanes_test_round_CFLAGS = $(RH_TEST_CFLAGS)
+tests_lanes_test_round_LDADD = $(RH_TEST_LDADD)
