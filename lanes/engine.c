@@ -208,7 +208,7 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
     struct fab_conductor_config fc = {.world = c->world,
                                       .deadline_ns =
                                           c->fake || c->world > 1 ? ENGINE_RANK_DEADLINE_NS : 0,
-                                      .chain_start = c->fake ? 0 : krn_profile_digest(&e->profile)};
+                                      .chain_start = 0};
     TRY(fab_conductor_open(&fc, &e->conductor));
     struct lane_planner_config pc = {.shared = &e->shared,
                                      .limits = {.context = e->shared.context,

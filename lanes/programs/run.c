@@ -46,7 +46,7 @@ static enum status run_add_text(struct run *r, const char *text, size_t bytes,
     if (t == NULL)
         return status_say(note, STATUS_UNSUPPORTED,
                           "the model has no tokenizer.json; give token ids with --tokens");
-    struct run_session *s;
+    struct run_session *s = NULL;
     TRY(run_add(r, &s, note));
     if (options_has(&r->o, OPT_chat_prompt)) {
         struct lane_message m = {.role = "user", .content = text, .content_bytes = bytes};
@@ -66,7 +66,7 @@ static enum status run_add_ids(struct run *r, const char *line, size_t bytes, co
         return status_say(note, STATUS_BAD_REQUEST, "%s, line %u: not a JSON array of token ids",
                           file, number);
     }
-    struct run_session *s;
+    struct run_session *s = NULL;
     enum status st = run_add(r, &s, note);
     size_t n = json_array_size(array);
     if (st == STATUS_OK) {
