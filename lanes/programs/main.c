@@ -16,16 +16,11 @@ static const struct {
     {"run", P_RUN, program_run, "run [--prompt TEXT | --file FILE | --tokens FILE]... [TEXT]...",
      "run one or many prompts at once and print the replies"},
     {"chat", P_CHAT, program_chat, "chat", "talk with the model; each turn resumes the one before"},
-    {"serve", P_SERVE, program_serve, "serve --listen URL",
-     "serve sessions over nng (doc/protocol.md)"},
-    {"ctl", P_CTL, program_ctl, "ctl --connect URL COMMAND", "talk to a server"},
     {"prove", P_PROVE, program_prove, "prove [--axes LIST] [--json FILE]",
      "prove on this machine that what a session answers depends on nothing else"},
     {"bench", P_BENCH, program_bench, "bench [--json FILE]",
      "measure this machine with this model"},
     {"info", P_INFO, program_info, "info", "what is in a model directory and how it would run"},
-    {"tokenize", P_TOKENIZE, program_tokenize, "tokenize [TEXT]", "text to token ids"},
-    {"detokenize", P_DETOKENIZE, program_detokenize, "detokenize [ID]...", "token ids to text"},
     {"show", P_SHOW, program_show, "show", "watch sessions run side by side, resumed, and checked"},
 };
 enum { PROGRAMS = sizeof programs / sizeof programs[0] };

@@ -5,3 +5,8 @@ tests_lanes_test_accept_LDADD = $(RH_TEST_LDADD)
 tests_lanes_test_round_SOURCES = tests/lanes/test_round.c
 tests_lanes_test_round_CFLAGS = $(RH_TEST_CFLAGS)
 tests_lanes_test_round_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/lanes/test_engine
+tests_lanes_test_engine_SOURCES = tests/lanes/test_engine.c lanes/programs/client.c \
+	lanes/programs/client.h
+tests_lanes_test_engine_CFLAGS = $(RH_TEST_CFLAGS)
+tests_lanes_test_engine_LDADD = $(RH_TEST_LDADD)

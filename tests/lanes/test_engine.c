@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The whole engine on the model that ships: resumed at every offset, windows that end early, cancels, bad rows, failed rounds,
+ * budgets. The reference of every check is the same request alone, fresh and without drafts.
+ */
+#include <string.h>
+
+#include "lanes/programs/client.h"
+#include "tests/harness.h"
+
+enum { ENGINE_CALLS = 320, ENGINE_NEW = 48 };
+
+struct engine_test {
+    struct lane_engine *engine;
+    struct client client;
+    struct client_call call[ENGINE_CALLS];
+    uint32_t ids[ENGINE_CALLS][ENGINE_NEW + 16];
+    uint64_t hash[ENGINE_CALLS][ENGINE_NEW + 16];
+    uint32_t n, at, live, live_max;
+    uint32_t cancel_every; /* 0: never */
+};
+
+static char engine_model[4096];
+
+static const char *engine_path(void) {
+    snprintf(engine_model, sizeof engine_model, "%s/share/fable-5m", test_srcdir());
+    return engine_model;
+}
+
+static void engine_start(struct act_ctx *ctx, struct client *c, void *user) {
+    struct engine_test *t = user;
+    while (t->live < t->live_max && t->at < t->n) {
+        t->live++;
+        client_submit(ctx, c, &t->call[t->at++]);
+    }
+}
+
+static void engine_token(struct act_ctx *ctx, struct client *c, struct client_call *call,
+                         uint32_t id) {
+    struct engine_test *t = c->driver.user;
+    (void)id;
+    if (t->cancel_every > 0 && (uint32_t)(call - t->call) % t->cancel_every == 0 &&
+        call->n_new == 1 + (uint32_t)(call - t->call) % 7)
+        client_cancel(ctx, c, call);
+}
+
+static void engine_over(struct act_ctx *ctx, struct client *c, struct client_call *call) {
+    struct engine_test *t = c->driver.user;
+    (void)call;
+    t->live--;
+    engine_start(ctx, c, t);
+    if (t->live == 0)
+        client_stop(ctx);
+}
+
+static struct engine_test *engine_open(const struct lane_engine_config *config) {
+    struct engine_test *t = calloc(1, sizeof *t);
+    struct status_note note;
+    ck_assert_msg(lane_engine_open(config, &t->engine, &note) == STATUS_OK, "%s", note.text);
+    return t;
+}
+
+static struct client_call *engine_add(struct engine_test *t, const uint32_t *prompt, uint32_t n,
+                                      uint32_t max) {
+    struct client_call *c = &t->call[t->n];
+    client_call_init(c);
+    c->ids = t->ids[t->n];
+    c->hashes = t->hash[t->n];
+    t->n++;
+    c->request.prompt = prompt;
+    c->request.n_prompt = n;
+    c->request.max_tokens = max;
+    c->request.sampling.flags = KRN_DRAW_HASH_LOGITS;
+    return c;
+}
+
+/* Runs the calls, live_max at a time, and closes the engine after its books were checked. */
+static void engine_run(struct engine_test *t, uint32_t live_max) {
+    t->live_max = live_max;
+    struct client_driver d = {
+        .start = engine_start, .token = engine_token, .over = engine_over, .user = t};
+    client_open(&t->client, t->engine, &d);
+    client_run(&t->client);
+    struct status_note note;
+    ck_assert_msg(lane_engine_audit(t->engine, &note), "%s", note.text);
+    lane_engine_close(t->engine);
+    t->engine = NULL;
+}
+
+static void engine_free(struct engine_test *t) {
+    for (uint32_t i = 0; i < t->n; i++)
+        client_call_free(&t->call[i]);
+    free(t);
+}
+
+static void engine_fill(uint32_t *ids, uint32_t n, uint64_t seed) {
+    for (uint32_t i = 0; i < n; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        ids[i] = 5 + (uint32_t)(seed >> 33) % 4000;
+    }
+}
+
+static struct lane_engine_config engine_config(void) {
+    return (struct lane_engine_config){.model_path = engine_path(), .lanes_max = 16};
+}
+
+/* Tokens and logits rows of call i of a equal those of call j of b. */
+static void engine_same(const struct engine_test *a, uint32_t i, const struct engine_test *b,
+                        uint32_t j) {
+    const struct client_call *x = &a->call[i], *y = &b->call[j];
+    ck_assert_uint_eq(x->n_new, y->n_new);
+    ck_assert_int_eq(x->end, y->end);
+    ck_assert_mem_eq(x->ids, y->ids, x->n_new * sizeof(uint32_t));
+    ck_assert_mem_eq(x->hashes, y->hashes, x->n_new * sizeof(uint64_t));
+}
+
+START_TEST(engine_resumes_at_every_offset) {
+    enum { P = 150 };
+    static uint32_t prompt[P + 1][P + 3];
+    struct lane_engine_config config = engine_config();
+    struct engine_test *t = engine_open(&config), *fresh = engine_open(&config);
+    engine_fill(prompt[P], P, 1);
+    engine_add(t, prompt[P], P, 3);
+    for (uint32_t k = 0; k < P; k++) { /* the first k tokens are known, then another token */
+        memcpy(prompt[k], prompt[P], k * sizeof(uint32_t));
+        prompt[k][k] = 4050;
+        prompt[k][k + 1] = 4051;
+        engine_add(t, prompt[k], k + 2, 3);
+        engine_add(fresh, prompt[k], k + 2, 3)->request.flags |= LANE_NO_REUSE | LANE_NO_KEEP;
+    }
+    engine_run(t, 1);
+    engine_run(fresh, 1);
+    for (uint32_t k = 0; k < P; k++) {
+        const struct client_call *c = &t->call[k + 1];
+        ck_assert_uint_eq(c->n_resumed, k);
+        ck_assert_uint_eq(c->rows,
+                          2 + c->n_new - 1); /* prompt less prefix, and each token but the last */
+        ck_assert_uint_eq(fresh->call[k].n_resumed, 0);
+        ck_assert_uint_eq(fresh->call[k].rows, k + 2 + fresh->call[k].n_new - 1);
+        engine_same(t, k + 1, fresh, k);
+    }
+    engine_free(t);
+    engine_free(fresh);
+}
+END_TEST
+
+START_TEST(engine_computes_one_row_of_a_known_prompt) {
+    static uint32_t prompt[200], longer[280];
+    struct lane_engine_config config = engine_config();
+    uint32_t sizes[] = {1, 2, 63, 64, 65, 127, 128, 129, 200};
+    engine_fill(prompt, 200, 2);
+    for (uint32_t i = 0; i < 9; i++) {
+        struct engine_test *t = engine_open(&config), *fresh = engine_open(&config);
+        uint32_t n = sizes[i];
+        for (uint32_t again = 0; again < 3; again++)
+            engine_add(t, prompt, n, 20)->request.flags |= LANE_IGNORE_EOS;
+        engine_add(fresh, prompt, n, 20)->request.flags |= LANE_IGNORE_EOS | LANE_NO_REUSE;
+        engine_run(t, 1);
+        ck_assert_uint_eq(t->call[0].n_resumed, 0);
+        for (uint32_t again = 1; again < 3; again++) {
+            ck_assert_uint_eq(t->call[again].n_resumed, n - 1);
+            ck_assert_uint_eq(t->call[again].rows, 20);
+        }
+        engine_run(fresh, 1);
+        for (uint32_t again = 0; again < 3; again++)
+            engine_same(t, again, fresh, 0);
+        /* Reply rows are prompt rows of the next turn: all but the last token, whose row was never computed. */
+        memcpy(longer, prompt, n * sizeof(uint32_t));
+        memcpy(longer + n, t->ids[0], 20 * sizeof(uint32_t));
+        engine_fill(longer + n + 20, 5, 77);
+        struct engine_test *turn = engine_open(&config), *alone = engine_open(&config);
+        engine_add(turn, prompt, n, 20)->request.flags |= LANE_IGNORE_EOS;
+        engine_add(turn, longer, n + 25, 20)->request.flags |= LANE_IGNORE_EOS;
+        engine_add(alone, longer, n + 25, 20)->request.flags |= LANE_IGNORE_EOS;
+        engine_run(turn, 1);
+        engine_run(alone, 1);
+        ck_assert_uint_eq(turn->call[1].n_resumed, n + 19);
+        engine_same(turn, 1, alone, 0);
+        engine_free(turn);
+        engine_free(alone);
+        engine_free(t);
+        engine_free(fresh);
+    }
+}
+END_TEST
+
+START_TEST(engine_windows_end_where_single_tokens_end) {
+    /* Drafted and undrafted runs that end by context, by length and by EOS. */
+    static uint32_t prompt[6][100];
+    struct lane_engine_config config = engine_config();
+    config.context = 128;
+    config.kv_bytes = 64u << 20;
+    struct engine_test *t = engine_open(&config), *plain = engine_open(&config);
+    for (uint32_t i = 0; i < 6; i++) {
+        uint32_t n = 90 + i;
+        for (uint32_t k = 0; k < n; k++) /* repeats, so that drafts are made and come true */
+            prompt[i][k] = 300 + k % (3 + i);
+        for (uint32_t d = 0; d < 2; d++) {
+            struct client_call *c =
+                engine_add(d == 0 ? plain : t, prompt[i], n, i < 3 ? 1u << 30 : 20 + i);
+            c->request.flags |= i % 2 == 0 ? (uint32_t)LANE_IGNORE_EOS : 0u;
+            c->request.draft_max = d == 0 ? 0 : 16;
+            c->request.draft_fixed = true;
+        }
+    }
+    engine_run(t, 1);
+    engine_run(plain, 1);
+    uint32_t drafted = 0, accepted = 0;
+    for (uint32_t i = 0; i < 6; i++) {
+        engine_same(t, i, plain, i);
+        drafted += t->call[i].drafted;
+        accepted += t->call[i].accepted;
+        if (i % 2 == 0)
+            ck_assert_int_eq(t->call[i].end, i < 3 ? LANE_END_CONTEXT : LANE_END_LENGTH);
+        if (t->call[i].end == LANE_END_CONTEXT)
+            ck_assert_uint_eq(t->call[i].n_new, 128 - (90 + i));
+    }
+    ck_assert(drafted > 100 && accepted > 20);
+    engine_free(t);
+    engine_free(plain);
+}
+END_TEST
+
+static void engine_stop_at(struct client_call *c, const char *text, struct lane_stop *stop) {
+    stop->bytes = (uint32_t)strlen(text);
+    memcpy(stop->text, text, stop->bytes);
+    c->request.stops = stop;
+    c->request.n_stops = 1;
+    c->request.flags = LANE_IGNORE_EOS;
+}
+
+START_TEST(engine_stop_strings_cut_the_text_and_not_the_memory) {
+    struct lane_engine_config config = engine_config();
+    struct engine_test *t = engine_open(&config);
+    uint32_t *prompt = NULL, n = 0, capacity = 0;
+    const char *text = "Once upon a time there was a little bear who";
+    ck_assert_int_eq(lane_tokenizer_encode(lane_engine_tokenizer(t->engine), text, strlen(text),
+                                           LANE_ENCODE_BOS, 0, &prompt, &n, &capacity, NULL),
+                     STATUS_OK);
+    static struct lane_stop stop[4];
+    static const char *const stops[] = {" He", "ig", "forest. He", "d a big, st"};
+    engine_add(t, prompt, n, ENGINE_NEW)->request.flags = LANE_IGNORE_EOS;
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t d = 0; d < 2; d++) {
+            struct client_call *c = engine_add(t, prompt, n, ENGINE_NEW);
+            engine_stop_at(c, stops[i], &stop[i]);
+            c->request.draft_max = d * 16;
+            c->request.draft_fixed = true;
+        }
+    engine_add(t, prompt, n, ENGINE_NEW)->request.flags = LANE_IGNORE_EOS; /* after all of them */
+    engine_run(t, 1);
+    const char *whole = t->call[0].text;
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t d = 0; d < 2; d++) {
+            const struct client_call *c = &t->call[1 + i * 2 + d];
+            const char *at = strstr(whole, stops[i]);
+            ck_assert_ptr_nonnull(at);
+            ck_assert_int_eq(c->end, LANE_END_STOP);
+            ck_assert_uint_eq(c->text_bytes, (size_t)(at - whole));
+            ck_assert_mem_eq(c->text, whole, c->text_bytes);
+            ck_assert_mem_eq(c->ids, t->ids[0], c->n_new * sizeof(uint32_t));
+        }
+    engine_same(t, 9, t, 0);
+    ck_assert_str_eq(t->call[9].text, whole);
+    free(prompt);
+    engine_free(t);
+}
+END_TEST
+
+static void engine_faults(void *self, const struct gpu_plan *plan, struct gpu_faults *faults) {
+    uint64_t *state = self;
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    if ((plan->flags & GPU_PLAN_ALONE) == 0 && (*state >> 33) % 5 == 0)
+        faults->step_fails = true;
+}
+
+START_TEST(engine_trouble_leaves_the_others_alone) {
+    static uint32_t prompt[40][60];
+    uint64_t seed = 4;
+    struct lane_engine_config config = engine_config(), troubled = config;
+    uint64_t policy_seed = 8;
+    struct lane_policy random = lane_policy_random(&policy_seed);
+    troubled.before_step = engine_faults;
+    troubled.before_step_self = &seed;
+    troubled.policy = &random;
+    for (uint32_t ahead = 0; ahead < 2; ahead++) {
+        troubled.ahead = troubled.rank_thread = ahead;
+        struct engine_test *plain = engine_open(&config), *t = engine_open(&troubled);
+        t->cancel_every = 4;
+        for (uint32_t i = 0; i < 40; i++) {
+            engine_fill(prompt[i], 60, i);
+            for (uint32_t d = 0; d < 2; d++) {
+                struct client_call *c =
+                    engine_add(d == 0 ? plain : t, prompt[i], 1 + i * 59 / 40, 16);
+                c->request.flags |= LANE_IGNORE_EOS;
+                c->request.sampling.temperature = i % 2 ? 0.8f : 0.0f;
+                c->request.sampling.frequency = i % 3 ? 0.0f : 0.4f;
+                c->request.sampling.seed = i;
+                c->request.draft_max = d * (i % 5) * 4;
+            }
+        }
+        engine_run(plain, 1);
+        engine_run(t, 12);
+        uint32_t cancelled = 0;
+        for (uint32_t i = 0; i < 40; i++) {
+            const struct client_call *c = &t->call[i];
+            cancelled += c->end == LANE_END_CANCELLED;
+            if (c->end != LANE_END_CANCELLED)
+                engine_same(t, i, plain, i);
+            else
+                ck_assert_mem_eq(c->ids, plain->ids[i], c->n_new * sizeof(uint32_t));
+            ck_assert_int_ne(c->end, LANE_END_FAILED);
+        }
+        ck_assert_uint_gt(cancelled, 2);
+        engine_free(plain);
+        engine_free(t);
+    }
+}
+END_TEST
+
+static void engine_nan(void *self, const struct gpu_plan *plan, struct gpu_faults *faults) {
+    const struct gpu_seq *seqs = gpu_plan_seqs(plan);
+    for (uint32_t i = 0; i < plan->n_seqs; i++)
+        if (seqs[i].request == *(const uint64_t *)self && seqs[i].first_pos >= 30) {
+            faults->nan_row = true;
+            faults->nan_slot = seqs[i].slot;
+        }
+}
+
+START_TEST(engine_bad_row_ends_its_own_lane_and_is_never_cached) {
+    static uint32_t prompt[3][30];
+    uint64_t victim = 2;
+    struct lane_engine_config config = engine_config(), bad = config;
+    bad.before_step = engine_nan;
+    bad.before_step_self = &victim;
+    struct engine_test *plain = engine_open(&config), *t = engine_open(&bad);
+    for (uint32_t i = 0; i < 3; i++) {
+        engine_fill(prompt[i], 30, 40 + i);
+        engine_add(plain, prompt[i], 30, 12)->request.flags |= LANE_IGNORE_EOS;
+        engine_add(t, prompt[i], 30, 12)->request.flags |= LANE_IGNORE_EOS;
+    }
+    engine_add(t, prompt[1], 30, 12)->request.flags |= LANE_IGNORE_EOS; /* the same again: fine */
+    engine_run(plain, 1);
+    engine_run(t, 3);
+    ck_assert_int_eq(t->call[1].end, LANE_END_FAILED);
+    ck_assert_int_eq(t->call[1].status, STATUS_NOT_FINITE);
+    engine_same(t, 0, plain, 0);
+    engine_same(t, 2, plain, 2);
+    engine_same(t, 3, plain, 1);
+    engine_free(plain);
+    engine_free(t);
+}
+END_TEST
+
+START_TEST(engine_refusals_disturb_nobody) {
+    static uint32_t prompt[300], bad[300];
+    struct lane_engine_config config = engine_config();
+    config.context = 256;
+    config.kv_bytes = 3u * 400000u; /* two pages and a bit: 128 tokens */
+    config.lanes_max = 1;
+    config.queue_max = 2;
+    struct engine_test *t = engine_open(&config);
+    engine_fill(prompt, 300, 3);
+    memcpy(bad, prompt, sizeof bad);
+    bad[7] = 4096;
+    engine_add(t, prompt, 40, 10);
+    engine_add(t, prompt, 0, 10);
+    engine_add(t, prompt, 256, 10);
+    engine_add(t, bad, 20, 10);
+    engine_add(t, prompt, 20, 0);
+    engine_add(t, prompt, 200, 10);
+    engine_add(t, prompt, 30, 10);
+    engine_add(t, prompt, 20, 10);
+    engine_add(t, prompt, 10, 10); /* running, two waiting: no room */
+    engine_run(t, 9);
+    static const enum status want[] = {
+        STATUS_OK,        STATUS_EMPTY_PROMPT, STATUS_PROMPT_TOO_LONG,
+        STATUS_BAD_TOKEN, STATUS_BAD_REQUEST,  STATUS_NO_PAGES,
+        STATUS_OK,        STATUS_OK,           STATUS_QUEUE_FULL};
+    for (uint32_t i = 0; i < 9; i++) {
+        ck_assert_int_eq(t->call[i].status, want[i]);
+        ck_assert_int_eq(t->call[i].refused, want[i] != STATUS_OK);
+    }
+    ck_assert_uint_gt(t->call[0].n_new, 0);
+    engine_free(t);
+}
+END_TEST
+
+START_TEST(engine_small_budget_serves_all_in_turn) {
+    static uint32_t prompt[60][90];
+    struct lane_engine_config config = engine_config(), tight = config;
+    tight.kv_bytes = 6u * 400000u;
+    struct engine_test *plain = engine_open(&config), *t = engine_open(&tight);
+    for (uint32_t i = 0; i < 60; i++) {
+        engine_fill(prompt[i], 90, i / 3);
+        prompt[i][20 + i % 3] = 9;
+        engine_add(plain, prompt[i], 30 + i, 8)->request.flags |= LANE_IGNORE_EOS | LANE_NO_REUSE;
+        engine_add(t, prompt[i], 30 + i, 8)->request.flags |= LANE_IGNORE_EOS;
+    }
+    engine_run(plain, 1);
+    engine_run(t, 60);
+    for (uint32_t i = 0; i < 60; i++)
+        engine_same(t, i, plain, i);
+    engine_free(plain);
+    engine_free(t);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("engine");
+    TCase *tc = tcase_create("engine");
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, engine_resumes_at_every_offset);
+    tcase_add_test(tc, engine_computes_one_row_of_a_known_prompt);
+    tcase_add_test(tc, engine_windows_end_where_single_tokens_end);
+    tcase_add_test(tc, engine_stop_strings_cut_the_text_and_not_the_memory);
+    tcase_add_test(tc, engine_trouble_leaves_the_others_alone);
+    tcase_add_test(tc, engine_bad_row_ends_its_own_lane_and_is_never_cached);
+    tcase_add_test(tc, engine_refusals_disturb_nobody);
+    tcase_add_test(tc, engine_small_budget_serves_all_in_turn);
+    suite_add_tcase(suite, tc);
+    return test_run(suite);
+}
