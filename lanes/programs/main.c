@@ -16,6 +16,9 @@ static const struct {
     {"run", P_RUN, program_run, "run [--prompt TEXT | --file FILE | --tokens FILE]... [TEXT]...",
      "run one or many prompts at once and print the replies"},
     {"chat", P_CHAT, program_chat, "chat", "talk with the model; each turn resumes the one before"},
+    {"serve", P_SERVE, program_serve, "serve --listen URL",
+     "serve sessions over nng (doc/protocol.md)"},
+    {"ctl", P_CTL, program_ctl, "ctl --connect URL COMMAND", "talk to a server"},
     {"prove", P_PROVE, program_prove, "prove [--axes LIST] [--json FILE]",
      "prove on this machine that what a session answers depends on nothing else"},
     {"bench", P_BENCH, program_bench, "bench [--json FILE]",
@@ -32,9 +35,10 @@ static void main_usage(FILE *to) {
             "usage: roundhouse PROGRAM [options]; roundhouse PROGRAM --help for its options\n\n");
     for (uint32_t i = 0; i < PROGRAMS; i++)
         fprintf(to, "  %-11s %s\n", programs[i].name, programs[i].help);
-    fprintf(to, "\nexit codes: 0 done, 1 differs or failed, 64 usage, 65 bad model or data, 66 no such "
-                "file,\n69 cannot listen or connect, 70 device or rank lost, 71 out of memory or KV "
-                "budget, 74 I/O, 75 halted by a second signal\n");
+    fprintf(to,
+            "\nexit codes: 0 done, 1 differs or failed, 64 usage, 65 bad model or data, 66 no such "
+            "file,\n69 cannot listen or connect, 70 device or rank lost, 71 out of memory or KV "
+            "budget, 74 I/O, 75 halted by a second signal\n");
 }
 
 static bool main_wants_help(int argc, char **argv) {
