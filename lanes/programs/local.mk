@@ -1,4 +1,4 @@
-EXTRA_PROGRAMS += roundhouse
+bin_PROGRAMS += roundhouse
 roundhouse_SOURCES = lanes/programs/main.c lanes/programs/options.c lanes/programs/options.h \
 	lanes/programs/options.def lanes/programs/client.c lanes/programs/client.h \
 	lanes/programs/input.c lanes/programs/input.h lanes/programs/run.c lanes/programs/chat.c \
