@@ -18,7 +18,8 @@ struct test_seq {
     uint32_t n_draws; /* the last rows */
     bool from_draw;   /* the first row's token is the slot's last draw */
     struct krn_sampling sampling;
-    const struct krn_count *counts;
+    const struct krn_count
+        *counts; /* up to the first drawn row unless from_draw; later rows count on top */
     uint32_t n_counts;
     const struct krn_bias *bias;
     uint32_t n_bias;
@@ -62,7 +63,7 @@ static inline void test_plan_seq(struct gpu_plan *p, uint32_t i, const struct te
         gpu_plan_draws(p)[at[DRAW] + d] =
             (struct gpu_draw){.row = first + d,
                               .seq = i,
-                              .extra_row = first + 1, /* the first drawn row is in counts */
+                              .extra_row = s->n_counts > 0 ? first + !s->from_draw : first + d + 1,
                               .first_count = at[COUNT],
                               .n_counts = s->n_counts,
                               .first_bias = at[BIAS],
