@@ -6,36 +6,13 @@
 #include <stdlib.h>
 
 #include "actors/check.h"
-#include "sessions/heads.h"
+#include "sessions/private.h"
 #include "sessions/reserve.h"
-#include "sessions/trie.h"
-
-struct slot {
-    bool live;
-    struct ses_space space;
-    uint32_t n_pages;
-    uint32_t reserved;  /* pages promised and not yet given */
-    uint32_t sealed;    /* full pages that the trie was told of */
-    ses_page_t source;  /* held for the copy until copied; 0: none */
-    uint32_t source_at; /* the page that the copy fills */
-    ses_page_t *page;   /* [pages_per_slot_max] */
-};
-
-struct ses_book {
-    struct ses_book_config config;
-    struct ses_pages *pages;
-    struct ses_trie *trie;
-    struct ses_heads *heads;
-    struct slot *slot;  /* [slots_max] */
-    ses_page_t *tables; /* [slots_max][pages_per_slot_max] */
-    uint32_t *path;     /* [pages_per_slot_max]: nodes of the lookup at hand */
-    uint32_t reserved;  /* over all slots */
-    uint32_t evicted;   /* nodes since open */
-};
 
 enum status ses_book_open(const struct ses_book_config *config, struct ses_book **out,
                           struct status_note *note) {
     *out = NULL;
+    CHECK((config->tier != NULL) == (config->n_places > 0));
     if (config->slots_max == 0 || config->pages_per_slot_max == 0)
         return status_say(note, STATUS_BAD_REQUEST,
                           "the memory needs at least one slot and one page a slot, not %u and %u",
@@ -48,14 +25,16 @@ enum status ses_book_open(const struct ses_book_config *config, struct ses_book 
     b->slot = calloc(config->slots_max, sizeof *b->slot);
     b->tables = calloc((size_t)config->slots_max * table, sizeof *b->tables);
     b->path = calloc(table, sizeof *b->path);
+    b->job = calloc((size_t)config->n_pages + 1, sizeof *b->job);
     enum status status = STATUS_OK;
-    if (b->slot == NULL || b->tables == NULL || b->path == NULL)
+    if (b->slot == NULL || b->tables == NULL || b->path == NULL || b->job == NULL)
         status = status_say(note, STATUS_NO_MEMORY, "no memory for the books of %u lanes",
                             config->slots_max);
     if (status == STATUS_OK)
-        status = ses_pages_open(config->n_pages, 0, &b->pages, note);
+        status = ses_pages_open(config->n_pages, config->n_places, &b->pages, note);
     if (status == STATUS_OK)
-        status = ses_trie_open(config->n_pages, config->page_tokens, &b->trie, note);
+        status =
+            ses_trie_open(config->n_pages + config->n_places, config->page_tokens, &b->trie, note);
     if (status == STATUS_OK)
         status = ses_heads_open(config->n_pages, &b->heads, note);
     if (status != STATUS_OK) {
@@ -74,48 +53,56 @@ void ses_book_close(struct ses_book *b) {
     ses_heads_close(b->heads);
     ses_trie_close(b->trie);
     ses_pages_close(b->pages);
+    free(b->job);
     free(b->path);
     free(b->tables);
     free(b->slot);
     free(b);
 }
 
-static struct slot *slot_of(const struct ses_book *b, uint32_t slot) {
+static struct ses_slot *slot_of(const struct ses_book *b, uint32_t slot) {
     CHECK(slot < b->config.slots_max);
-    CHECK(b->slot[slot].live);
+    CHECK(b->slot[slot].live && !b->slot[slot].restoring);
     return &b->slot[slot];
 }
 
 /* Somebody besides the trie holds the page, so its node may not go. */
-static bool page_in_use(const struct ses_book *b, ses_page_t page) {
+bool ses_book_in_use(const struct ses_book *b, ses_page_t page) {
     return ses_pages_holds(b->pages, page, SES_HOLD_LANE) > 0 ||
            ses_pages_holds(b->pages, page, SES_HOLD_JOB) > 0;
 }
 
-static void hold(struct ses_book *b, ses_page_t page, enum ses_holder holder) {
-    bool first = !page_in_use(b, page);
+void ses_book_hold(struct ses_book *b, ses_page_t page, enum ses_holder holder) {
+    bool first = !ses_book_in_use(b, page);
     uint32_t node = ses_pages_node(b->pages, page);
     ses_pages_hold(b->pages, page, holder);
     if (first && node != 0)
         ses_trie_pin(b->trie, node);
 }
 
-static void drop(struct ses_book *b, ses_page_t page, enum ses_holder holder) {
+/* Gives a hold back; a place that nobody holds any more is the tier's to reuse. */
+static bool let_go(struct ses_book *b, ses_page_t page, enum ses_holder holder) {
+    bool freed = ses_pages_drop(b->pages, page, holder);
+    uint32_t id = ses_page_id(page);
+    if (freed && id > b->config.n_pages)
+        b->config.tier->forget(b->config.tier->self, id - b->config.n_pages - 1);
+    return freed;
+}
+
+void ses_book_drop(struct ses_book *b, ses_page_t page, enum ses_holder holder) {
     uint32_t node = ses_pages_node(b->pages, page);
-    if (ses_pages_drop(b->pages, page, holder))
+    if (let_go(b, page, holder))
         return;
-    if (node != 0 && !page_in_use(b, page))
+    if (node != 0 && !ses_book_in_use(b, page))
         ses_trie_unpin(b->trie, node);
 }
 
-/* The trie lets go of a page that it does not name any more. */
-static void drop_cached(struct ses_book *b, ses_page_t page) {
+void ses_book_drop_cached(struct ses_book *b, ses_page_t page) {
     ses_pages_set_node(b->pages, page, 0);
-    ses_pages_drop(b->pages, page, SES_HOLD_TRIE);
+    let_go(b, page, SES_HOLD_TRIE);
 }
 
-/* Takes everything behind root out of the trie, leaves first. */
-static uint32_t forget_behind(struct ses_book *b, uint32_t root) {
+uint32_t ses_book_forget_behind(struct ses_book *b, uint32_t root) {
     uint32_t n = 0;
     for (;;) {
         uint32_t node = root, child;
@@ -123,7 +110,7 @@ static uint32_t forget_behind(struct ses_book *b, uint32_t root) {
             node = child;
         if (node == root)
             return n;
-        drop_cached(b, ses_trie_remove(b->trie, node));
+        ses_book_drop_cached(b, ses_trie_remove(b->trie, node));
         n++;
     }
 }
@@ -140,18 +127,17 @@ static ses_page_t take_out(struct ses_book *b, uint32_t node) {
     const uint32_t *tokens = ses_trie_tokens(b->trie, node, &n);
     if (ses_trie_depth(b->trie, node) == 0)
         ses_heads_evicted(b->heads, space_digest(ses_trie_space(b->trie, node)), tokens, n);
-    b->evicted += 1 + forget_behind(b, node);
+    b->evicted += 1 + ses_book_forget_behind(b, node);
     return ses_trie_remove(b->trie, node);
 }
 
 static void evict_one(struct ses_book *b) {
     uint32_t node = ses_trie_least(b->trie);
     CHECK(node != 0); /* keeps I3: what was reserved is free or idle */
-    drop_cached(b, take_out(b, node));
+    ses_book_drop_cached(b, take_out(b, node));
 }
 
-/* A page of its own for a lane; whoever calls has it reserved. */
-static ses_page_t take(struct ses_book *b) {
+ses_page_t ses_book_take(struct ses_book *b) {
     if (ses_pages_free(b->pages, SES_PLACE_DEVICE) == 0)
         evict_one(b);
     ses_page_t page = ses_pages_take(b->pages, 0, SES_PLACE_DEVICE, SES_HOLD_LANE);
@@ -193,50 +179,76 @@ static struct lookup look_up(struct ses_book *b, const struct ses_space *space,
     return found;
 }
 
-static uint32_t count_idle(const struct ses_book *b, const uint32_t *path, uint32_t n) {
-    uint32_t idle = 0;
-    for (uint32_t i = 0; i < n; i++)
-        idle += ses_trie_idle(b->trie, path[i]);
-    return idle;
+/* The shared pages that are on the device, which come before all others, and how many are idle. */
+static void count_shared(const struct ses_book *b, const struct ses_match *match,
+                         struct ses_ask *want) {
+    for (uint32_t i = 0; i < match->n_full && !ses_trie_away(b->trie, b->path[i]); i++) {
+        want->shared++;
+        want->shared_idle += ses_trie_idle(b->trie, b->path[i]);
+    }
+    /* What is away is restored into a page of the lane's own: nothing to hold on the device. */
+    want->source = match->partial != 0 && !ses_trie_away(b->trie, match->partial);
+    want->source_idle = want->source && ses_trie_idle(b->trie, match->partial);
 }
 
 /* The trie's page becomes the lane's own, with the rows that matched in it; what stands behind it
  * is forgotten. */
-static void move_source(struct ses_book *b, struct slot *s, uint32_t node) {
+static void move_source(struct ses_book *b, struct ses_slot *s, uint32_t node) {
     ses_page_t page = take_out(b, node);
     ses_pages_hold(b->pages, page, SES_HOLD_LANE);
-    drop_cached(b, page);
+    ses_book_drop_cached(b, page);
     ses_pages_move(b->pages, page, SES_PAGE_FILLING);
     s->page[s->n_pages++] = page;
 }
 
-static void map_shared(struct ses_book *b, struct slot *s, const struct lookup *found, bool move) {
+/* Maps what is on the device, and begins to restore what is away. */
+static void map_shared(struct ses_book *b, struct ses_slot *s, const struct lookup *found,
+                       const struct ses_ask *want, bool move) {
     const struct ses_match *match = &found->match;
-    for (uint32_t i = 0; i < match->n_full; i++) {
+    for (uint32_t i = 0; i < want->shared; i++) {
         s->page[i] = ses_trie_page(b->trie, b->path[i]);
-        hold(b, s->page[i], SES_HOLD_LANE);
+        ses_book_hold(b, s->page[i], SES_HOLD_LANE);
     }
-    s->n_pages = s->sealed = match->n_full;
-    if (match->n_full > 0)
-        ses_trie_touch(b->trie, b->path[match->n_full - 1]);
-    if (match->partial == 0)
-        return;
-    if (move) {
+    s->n_pages = s->sealed = want->shared;
+    uint32_t last = match->partial != 0 ? match->partial
+                    : match->n_full > 0 ? b->path[match->n_full - 1]
+                                        : 0;
+    if (last != 0)
+        ses_trie_touch(b->trie, last);
+    if (want->source && move) {
         move_source(b, s, match->partial);
-        return;
+    } else if (want->source) {
+        s->source = ses_trie_page(b->trie, match->partial);
+        s->source_at = match->n_full;
+        ses_book_hold(b, s->source, SES_HOLD_JOB);
     }
-    ses_trie_touch(b->trie, match->partial);
-    s->source = ses_trie_page(b->trie, match->partial);
-    s->source_at = match->n_full;
-    hold(b, s->source, SES_HOLD_JOB);
+    bool partial_away = match->partial != 0 && !want->source;
+    if (partial_away)
+        b->path[match->n_full] = match->partial;
+    uint32_t n = match->n_full + (partial_away ? 1 : 0);
+    for (uint32_t i = want->shared; i < n; i++) /* all, before a page is taken for one of them */
+        ses_book_hold(b, ses_trie_page(b->trie, b->path[i]), SES_HOLD_JOB);
+    s->n_full = s->n_good = match->n_full;
+    for (uint32_t i = want->shared; i < n; i++) {
+        s->page[s->n_pages++] = ses_book_take(b);
+        ses_book_restore(b, (uint32_t)(s - b->slot), i, b->path[i]);
+    }
 }
 
-enum status ses_book_admit(struct ses_book *b, const struct ses_admit *ask,
-                           struct ses_admitted *admitted, struct ses_denied *denied) {
-    CHECK(ask->slot < b->config.slots_max);
-    struct slot *s = &b->slot[ask->slot];
-    CHECK(!s->live);
-    CHECK(ask->n_ids > 0 && ask->n_ids <= ask->max_tokens);
+static enum ses_verdict deny(struct ses_book *b, const struct ses_admit *ask,
+                             const struct ses_ask *want, const struct ses_grant *grant,
+                             struct ses_answer *answer) {
+    answer->verdict = grant->status == STATUS_AGAIN && b->n_parking > 0 ? SES_LATER : SES_DENIED;
+    answer->denied = (struct ses_denied){.slot = ask->slot,
+                                         .status = grant->status,
+                                         .pages_needed = want->pages,
+                                         .pages_free = grant->available};
+    return answer->verdict;
+}
+
+enum ses_verdict ses_book_decide(struct ses_book *b, const struct ses_admit *ask,
+                                 struct ses_answer *answer) {
+    struct ses_slot *s = &b->slot[ask->slot];
     uint32_t page_tokens = b->config.page_tokens;
     struct ses_space space = ses_space_of(&b->config.key, ask->tenant);
     struct ses_ask want = {.pages = ses_pages_for(ask->max_tokens, page_tokens),
@@ -244,62 +256,74 @@ enum status ses_book_admit(struct ses_book *b, const struct ses_admit *ask,
     struct lookup found = {.reason = SES_MISS_NEW};
     if (want.pages <= want.pages_max && want.pages <= b->config.n_pages) {
         found = look_up(b, &space, ask);
-        want.shared = found.match.n_full;
-        want.shared_idle = count_idle(b, b->path, want.shared);
-        want.source = found.match.partial != 0;
-        want.source_idle = want.source && ses_trie_idle(b->trie, found.match.partial);
+        count_shared(b, &found.match, &want);
     }
     struct ses_funds funds = {.total = b->config.n_pages,
                               .free = ses_pages_free(b->pages, SES_PLACE_DEVICE),
                               .idle = ses_trie_n_idle(b->trie),
                               .reserved = b->reserved};
     struct ses_grant grant = ses_reserve_decide(&funds, &want);
-    if (grant.status != STATUS_OK) {
-        *denied = (struct ses_denied){.slot = ask->slot,
-                                      .status = grant.status,
-                                      .pages_needed = want.pages,
-                                      .pages_free = grant.available};
-        return grant.status;
-    }
-    *s = (struct slot){.live = true, .space = space, .page = s->page};
-    map_shared(b, s, &found, grant.move);
+    if (grant.status != STATUS_OK)
+        return deny(b, ask, &want, &grant, answer);
+    *s = (struct ses_slot){.live = true, .space = space, .page = s->page};
+    map_shared(b, s, &found, &want, grant.move);
     uint32_t now = ses_pages_for(ask->n_ids, page_tokens);
     while (s->n_pages < now)
-        s->page[s->n_pages++] = take(b);
+        s->page[s->n_pages++] = ses_book_take(b);
     s->reserved = want.pages - now;
     b->reserved += s->reserved;
-    *admitted = (struct ses_admitted){
+    answer->verdict = s->n_restores > 0 ? SES_LATER : SES_ADMITTED;
+    answer->admitted = (struct ses_admitted){
         .slot = ask->slot, .matched = found.matched, .n_pages = now, .reason = found.reason};
     if (s->source != 0) {
-        admitted->copy_src = ses_page_id(s->source);
-        admitted->copy_dst = ses_page_id(s->page[s->source_at]);
-        admitted->copy_tokens = found.match.tokens;
+        answer->admitted.copy_src = ses_page_id(s->source);
+        answer->admitted.copy_dst = ses_page_id(s->page[s->source_at]);
+        answer->admitted.copy_tokens = found.match.tokens;
     }
-    return STATUS_OK;
+    s->restoring = s->n_restores > 0;
+    if (s->restoring) {
+        s->ask = *ask;
+        s->answer = answer->admitted;
+    }
+    return answer->verdict;
+}
+
+enum ses_verdict ses_book_admit(struct ses_book *b, const struct ses_admit *ask,
+                                struct ses_answer *answer) {
+    CHECK(ask->slot < b->config.slots_max);
+    struct ses_slot *s = &b->slot[ask->slot];
+    CHECK(!s->live && !s->asked);
+    CHECK(ask->n_ids > 0 && ask->n_ids <= ask->max_tokens);
+    if (ses_book_decide(b, ask, answer) == SES_LATER && !s->live) {
+        s->asked = true;
+        s->ask = *ask;
+        s->ticket = ++b->tickets;
+    }
+    return answer->verdict;
 }
 
 void ses_book_extend(struct ses_book *b, const struct ses_extend *ask, struct ses_extended *out) {
-    struct slot *s = slot_of(b, ask->slot);
+    struct ses_slot *s = slot_of(b, ask->slot);
     CHECK(ask->n_pages > 0 && ask->n_pages <= sizeof out->page / sizeof *out->page);
     CHECK(ask->n_pages <= s->reserved);
     *out = (struct ses_extended){.slot = ask->slot, .n_pages = ask->n_pages};
     for (uint32_t i = 0; i < ask->n_pages; i++) {
         s->reserved--;
         b->reserved--;
-        ses_page_t page = s->page[s->n_pages++] = take(b);
+        ses_page_t page = s->page[s->n_pages++] = ses_book_take(b);
         out->page[i] = ses_page_id(page);
     }
 }
 
-static void end_copy(struct ses_book *b, struct slot *s) {
+static void end_copy(struct ses_book *b, struct ses_slot *s) {
     ses_page_t source = s->source;
     s->source = 0;
     if (source != 0)
-        drop(b, source, SES_HOLD_JOB);
+        ses_book_drop(b, source, SES_HOLD_JOB);
 }
 
 void ses_book_copied(struct ses_book *b, const struct ses_copied *told) {
-    struct slot *s = slot_of(b, told->slot);
+    struct ses_slot *s = slot_of(b, told->slot);
     CHECK(s->source != 0);
     end_copy(b, s);
 }
@@ -316,20 +340,24 @@ static void join(struct ses_book *b, ses_page_t page, uint32_t node) {
  * an equal node was there, a page of it that others hold stays, and the lane's page remains
  * private; one that nobody holds is freed for the lane's. So a lane never makes a page busy that it
  * does not map, which keeps I3. */
-static uint32_t share_page(struct ses_book *b, struct slot *s, uint32_t parent, const uint32_t *ids,
-                           uint32_t i, uint32_t n_tokens) {
+static uint32_t share_page(struct ses_book *b, struct ses_slot *s, uint32_t parent,
+                           const uint32_t *ids, uint32_t i, uint32_t n_tokens) {
     struct ses_added added = ses_trie_add(
         b->trie, &s->space, parent, ids + (size_t)i * b->config.page_tokens, n_tokens, s->page[i]);
     ses_page_t there = ses_trie_page(b->trie, added.node);
+    bool away = ses_trie_away(b->trie, added.node);
     if (added.dropped != 0)
-        drop_cached(b, added.dropped);
+        ses_book_drop_cached(b, added.dropped);
     if (added.added) {
         join(b, s->page[i], added.node);
         if (parent == 0)
             ses_heads_known(b->heads, space_digest(&s->space), ids, n_tokens);
-    } else if (there != s->page[i] && n_tokens == b->config.page_tokens && !page_in_use(b, there)) {
+    } else if (there != s->page[i] && n_tokens == b->config.page_tokens &&
+               (away || !ses_book_in_use(b, there))) {
+        if (ses_book_in_use(b, there)) /* others may still read the tier's place */
+            ses_trie_unpin(b->trie, added.node);
         ses_trie_move(b->trie, added.node, s->page[i], false);
-        drop_cached(b, there);
+        ses_book_drop_cached(b, there);
         join(b, s->page[i], added.node);
     }
     return added.node;
@@ -337,8 +365,8 @@ static uint32_t share_page(struct ses_book *b, struct slot *s, uint32_t parent, 
 
 /* Tells the trie of rows [0, n_rows): whole pages, and with `tail` the rest. Returns the last node.
  * */
-static uint32_t share_rows(struct ses_book *b, struct slot *s, const uint32_t *ids, uint32_t n_rows,
-                           bool tail) {
+uint32_t ses_book_share(struct ses_book *b, struct ses_slot *s, const uint32_t *ids,
+                        uint32_t n_rows, bool tail) {
     uint32_t page_tokens = b->config.page_tokens;
     if (s->source != 0 && n_rows > s->source_at * page_tokens)
         n_rows = s->source_at * page_tokens; /* the copy did not run: no row behind is there */
@@ -360,15 +388,15 @@ static uint32_t share_rows(struct ses_book *b, struct slot *s, const uint32_t *i
 }
 
 void ses_book_seal(struct ses_book *b, const struct ses_seal *told, struct ses_sealed *out) {
-    struct slot *s = slot_of(b, told->slot);
-    share_rows(b, s, told->ids, told->n_rows, false);
+    struct ses_slot *s = slot_of(b, told->slot);
+    ses_book_share(b, s, told->ids, told->n_rows, false);
     *out = (struct ses_sealed){.slot = told->slot, .n_rows = told->n_rows};
 }
 
 void ses_book_release(struct ses_book *b, const struct ses_release *told,
                       struct ses_released *out) {
-    struct slot *s = slot_of(b, told->slot);
-    uint32_t last = told->keep != 0 ? share_rows(b, s, told->ids, told->n_rows, true) : 0;
+    struct ses_slot *s = slot_of(b, told->slot);
+    uint32_t last = told->keep != 0 ? ses_book_share(b, s, told->ids, told->n_rows, true) : 0;
     for (uint32_t i = s->sealed; last == 0 && i > 0; i--)
         last = ses_pages_node(b->pages, s->page[i - 1]);
     if (last != 0)
@@ -376,19 +404,21 @@ void ses_book_release(struct ses_book *b, const struct ses_release *told,
     end_copy(b, s);
     for (uint32_t i = s->n_pages; i > 0;
          i--) /* from the end: a parent turns idle after its children */
-        drop(b, s->page[i - 1], SES_HOLD_LANE);
+        ses_book_drop(b, s->page[i - 1], SES_HOLD_LANE);
     b->reserved -= s->reserved;
-    *s = (struct slot){.page = s->page};
+    *s = (struct ses_slot){.page = s->page};
     *out = (struct ses_released){.slot = told->slot,
                                  .pages_free = ses_pages_free(b->pages, SES_PLACE_DEVICE) +
                                                ses_trie_n_idle(b->trie) - b->reserved};
 }
 
 uint32_t ses_book_forget(struct ses_book *b) {
-    uint32_t node, n = 0;
-    while ((node = ses_trie_least(b->trie)) != 0) {
-        n += 1 + forget_behind(b, node);
-        drop_cached(b, ses_trie_remove(b->trie, node));
+    uint32_t n = 0, all = b->config.n_pages + b->config.n_places;
+    for (uint32_t node = 1; node <= all; node++) {
+        if (!ses_trie_live(b->trie, node) || !ses_trie_idle(b->trie, node))
+            continue;
+        n += 1 + ses_book_forget_behind(b, node);
+        ses_book_drop_cached(b, ses_trie_remove(b->trie, node));
     }
     ses_heads_clear(b->heads);
     return n;
@@ -400,7 +430,7 @@ void ses_book_count(const struct ses_book *b, struct ses_counted *out) {
         ses_page_t page = ses_pages_at(b->pages, id);
         if (page == 0)
             continue;
-        held += page_in_use(b, page);
+        held += ses_book_in_use(b, page);
         cached += ses_pages_node(b->pages, page) != 0;
     }
     *out = (struct ses_counted){.pages_total = total,
@@ -413,7 +443,7 @@ void ses_book_count(const struct ses_book *b, struct ses_counted *out) {
 
 const ses_page_t *ses_book_pages(const struct ses_book *b, uint32_t slot, uint32_t *n) {
     CHECK(slot < b->config.slots_max);
-    const struct slot *s = &b->slot[slot];
+    const struct ses_slot *s = &b->slot[slot];
     *n = s->live ? s->n_pages : 0;
     return s->live ? s->page : NULL;
 }
@@ -424,55 +454,4 @@ const struct ses_trie *ses_book_trie(const struct ses_book *b) {
 
 uint32_t ses_book_freed(struct ses_book *b, uint32_t *ids, uint32_t n) {
     return ses_pages_freed(b->pages, ids, n);
-}
-
-/* Holds as the slots account for them, page by page. */
-static bool holds_audit(const struct ses_book *b, struct status_note *note) {
-    uint32_t total = ses_pages_total(b->pages, SES_PLACE_DEVICE);
-    uint32_t *lanes = calloc((size_t)total + 1, sizeof *lanes);
-    uint32_t *jobs = calloc((size_t)total + 1, sizeof *jobs);
-    bool fine = lanes != NULL && jobs != NULL;
-    uint64_t reserved = 0;
-    for (uint32_t i = 0; fine && i < b->config.slots_max; i++) {
-        const struct slot *s = &b->slot[i];
-        for (uint32_t k = 0; s->live && k < s->n_pages; k++)
-            lanes[ses_page_id(s->page[k])]++;
-        if (s->live && s->source != 0)
-            jobs[ses_page_id(s->source)]++;
-        reserved += s->reserved;
-    }
-    uint32_t nodes = 0;
-    for (uint32_t id = 1; fine && id <= total; id++) {
-        ses_page_t page = ses_pages_at(b->pages, id);
-        if (page == 0) {
-            fine = lanes[id] == 0 && jobs[id] == 0;
-            continue;
-        }
-        uint32_t node = ses_pages_node(b->pages, page);
-        nodes += node != 0;
-        fine =
-            ses_pages_holds(b->pages, page, SES_HOLD_LANE) == lanes[id] &&
-            ses_pages_holds(b->pages, page, SES_HOLD_JOB) == jobs[id] &&
-            (node == 0 || (ses_trie_live(b->trie, node) && ses_trie_page(b->trie, node) == page &&
-                           ses_pages_state(b->pages, page) == SES_PAGE_FULL)) &&
-            (node != 0 || lanes[id] <= 1);
-        if (!fine)
-            status_say(note, STATUS_BAD_REQUEST, "page %u: %u lanes and %u jobs, node %u", id,
-                       lanes[id], jobs[id], node);
-    }
-    free(lanes);
-    free(jobs);
-    uint64_t funds =
-        (uint64_t)ses_pages_free(b->pages, SES_PLACE_DEVICE) + ses_trie_n_idle(b->trie);
-    if (fine &&
-        (nodes != ses_trie_n_nodes(b->trie) || reserved != b->reserved || funds < reserved)) {
-        status_say(note, STATUS_BAD_REQUEST, "%u nodes, %llu pages promised, %llu to be had", nodes,
-                   (unsigned long long)reserved, (unsigned long long)funds);
-        fine = false;
-    }
-    return fine;
-}
-
-bool ses_book_audit(const struct ses_book *b, struct status_note *note) {
-    return ses_pages_audit(b->pages, note) && ses_trie_audit(b->trie, note) && holds_audit(b, note);
 }

@@ -9,6 +9,7 @@
 #include "sessions/memory.h"
 #include "sessions/pages.h"
 #include "sessions/protocol.h"
+#include "sessions/tier.h"
 
 struct ses_book;
 struct ses_trie;
@@ -17,16 +18,25 @@ struct ses_book_config {
     struct ses_key key;
     uint32_t n_pages, page_tokens;
     uint32_t slots_max, pages_per_slot_max;
+    const struct ses_tier *tier; /* NULL: pages are cached on the device only */
+    uint32_t n_places;           /* pages that the tier has room for; 0 without one */
+};
+
+enum ses_verdict { SES_ADMITTED, SES_DENIED, SES_LATER };
+
+struct ses_answer {
+    enum ses_verdict verdict;
+    struct ses_admitted admitted; /* when SES_ADMITTED; ses_book_pages has the slot's table */
+    struct ses_denied denied;     /* when SES_DENIED; nothing changed */
 };
 
 enum status ses_book_open(const struct ses_book_config *config, struct ses_book **out,
                           struct status_note *note);
 void ses_book_close(struct ses_book *b);
 
-/* OK: *admitted is the answer and ses_book_pages has the slot's table. AGAIN, NO_PAGES: *denied is,
- * and nothing changed. */
-enum status ses_book_admit(struct ses_book *b, const struct ses_admit *ask,
-                           struct ses_admitted *admitted, struct ses_denied *denied);
+/* SES_LATER: the answer waits for the tier, comes by ses_book_ready, and ask->ids stay until then. */
+enum ses_verdict ses_book_admit(struct ses_book *b, const struct ses_admit *ask,
+                                struct ses_answer *answer);
 void ses_book_extend(struct ses_book *b, const struct ses_extend *ask, struct ses_extended *out);
 void ses_book_copied(struct ses_book *b, const struct ses_copied *told);
 void ses_book_seal(struct ses_book *b, const struct ses_seal *told, struct ses_sealed *out);
@@ -34,6 +44,16 @@ void ses_book_release(struct ses_book *b, const struct ses_release *told, struct
 /* Drops every cached page that nobody holds; returns how many. */
 uint32_t ses_book_forget(struct ses_book *b);
 void ses_book_count(const struct ses_book *b, struct ses_counted *out);
+
+/* Begins to park up to n cached pages, those that would be evicted first; returns how many. */
+uint32_t ses_book_park(struct ses_book *b, uint32_t n);
+/* Parks as many as it takes that `low` pages are free, or will be when what is under way is done. */
+void ses_book_keep_free(struct ses_book *b, uint32_t low);
+/* The tier is done with a page that it was told to park, or to restore; fine: the bytes are right. */
+void ses_book_parked(struct ses_book *b, uint32_t page, bool fine);
+void ses_book_restored(struct ses_book *b, uint32_t page, bool fine);
+/* An admit that can be answered after those; to be called until false. */
+bool ses_book_ready(struct ses_book *b, struct ses_answer *answer);
 
 /* The slot's pages in order; NULL and 0 for a slot that is not admitted. */
 const ses_page_t *ses_book_pages(const struct ses_book *b, uint32_t slot, uint32_t *n);

@@ -28,7 +28,9 @@ enum status ses_memory_open(const struct ses_memory_config *config, struct ses_m
                                          .n_pages = config->n_pages,
                                          .page_tokens = config->page_tokens,
                                          .slots_max = config->slots_max,
-                                         .pages_per_slot_max = config->pages_per_slot_max};
+                                         .pages_per_slot_max = config->pages_per_slot_max,
+                                         .tier = config->tier,
+                                         .n_places = config->n_places};
     enum status status = ses_book_open(&book, &m->book, note);
     if (status != STATUS_OK) {
         free(m);
@@ -60,23 +62,51 @@ static void tell_freed(struct act_ctx *ctx, struct ses_memory *m) {
             act_send(ctx, m->planner, fab_KIND_page_freed, &freed, sizeof freed);
 }
 
-static void memory_on_admit(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
-                            const struct ses_admit *ask) {
-    struct ses_admitted admitted;
-    struct ses_denied denied;
-    if (ses_book_admit(m->book, ask, &admitted, &denied) != STATUS_OK) {
-        act_send(ctx, from, ses_KIND_denied, &denied, sizeof denied);
+static void answer_admit(struct act_ctx *ctx, struct ses_memory *m, act_id_t to,
+                         const struct ses_answer *answer) {
+    if (answer->verdict == SES_DENIED) {
+        act_send(ctx, to, ses_KIND_denied, &answer->denied, sizeof answer->denied);
         return;
     }
+    const struct ses_admitted *admitted = &answer->admitted;
     uint32_t n;
-    const ses_page_t *page = ses_book_pages(m->book, ask->slot, &n);
-    CHECK(n == admitted.n_pages && n <= m->config.pages_per_slot_max);
+    const ses_page_t *page = ses_book_pages(m->book, admitted->slot, &n);
+    CHECK(n == admitted->n_pages && n <= m->config.pages_per_slot_max);
     if (m->config.tables != NULL)
         for (uint32_t i = 0; i < n; i++)
-            m->config.tables[(size_t)ask->slot * m->config.pages_per_slot_max + i] =
+            m->config.tables[(size_t)admitted->slot * m->config.pages_per_slot_max + i] =
                 ses_page_id(page[i]);
     tell_freed(ctx, m);
-    act_send(ctx, from, ses_KIND_admitted, &admitted, sizeof admitted);
+    act_send(ctx, to, ses_KIND_admitted, admitted, sizeof *admitted);
+}
+
+static void memory_on_admit(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                            const struct ses_admit *ask) {
+    struct ses_answer answer;
+    if (ses_book_admit(m->book, ask, &answer) != SES_LATER)
+        answer_admit(ctx, m, from, &answer);
+}
+
+/* After anything that may have changed what the tier, or an admit that waits for it, can do. */
+static void tier_goes_on(struct act_ctx *ctx, struct ses_memory *m) {
+    struct ses_answer answer;
+    while (ses_book_ready(m->book, &answer))
+        answer_admit(ctx, m, m->planner, &answer);
+    ses_book_keep_free(m->book, m->config.free_low);
+}
+
+static void memory_on_parked(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                             const struct ses_parked *told) {
+    (void)from;
+    ses_book_parked(m->book, told->page, told->status == STATUS_OK);
+    tell_freed(ctx, m);
+}
+
+static void memory_on_restored(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                               const struct ses_restored *told) {
+    (void)from;
+    ses_book_restored(m->book, told->page, told->status == STATUS_OK);
+    tell_freed(ctx, m);
 }
 
 static void memory_on_extend(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
@@ -139,11 +169,15 @@ static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg
         ACT_CASE(memory, ses, copied)
         ACT_CASE(memory, ses, seal)
         ACT_CASE(memory, ses, release)
+        ACT_CASE(memory, ses, parked)
+        ACT_CASE(memory, ses, restored)
         ACT_CASE(memory, ses, forget)
         ACT_CASE(memory, ses, count)
     default:
         CHECK(!"memory was sent a message that its protocol does not have");
     }
+    if (state->config.tier != NULL)
+        tier_goes_on(ctx, state);
 }
 
 const struct act_kind ses_memory_kind = {.name = "memory", .receive = memory_receive};

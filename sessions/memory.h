@@ -7,6 +7,7 @@
 #define SESSIONS_MEMORY_H
 
 #include "sessions/protocol.h"
+#include "sessions/tier.h"
 
 struct ses_key { /* DESIGN.md section 5: a different key is a miss, never a guess */
     uint64_t fingerprint[2];
@@ -26,6 +27,10 @@ struct ses_memory_config {
     /* [slots_max][pages_per_slot_max]: the planner's page tables; memory writes row `slot` only
      * between admit and admitted. NULL: extend and admitted are tested without them */
     uint32_t *tables;
+    /* A tier below the device, or NULL: room for n_places pages. Whenever fewer than free_low pages are
+     * free, those that would be evicted first are parked. */
+    const struct ses_tier *tier;
+    uint32_t n_places, free_low;
 };
 
 struct ses_memory;

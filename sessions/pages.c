@@ -34,9 +34,9 @@ static const uint8_t moves[SES_PAGE_STATES] = {
     [SES_PAGE_FILLING] =
         1 << SES_PAGE_FREE | 1 << SES_PAGE_FULL | 1 << SES_PAGE_PARKED | 1 << SES_PAGE_RESTORING,
     [SES_PAGE_FULL] = 1 << SES_PAGE_FREE | 1 << SES_PAGE_PARKING | 1 << SES_PAGE_FILLING,
-    [SES_PAGE_PARKING] = 1 << SES_PAGE_FREE | 1 << SES_PAGE_FULL,
+    [SES_PAGE_PARKING] = 1 << SES_PAGE_FULL,
     [SES_PAGE_PARKED] = 1 << SES_PAGE_FREE,
-    [SES_PAGE_RESTORING] = 1 << SES_PAGE_FREE | 1 << SES_PAGE_FULL | 1 << SES_PAGE_FILLING,
+    [SES_PAGE_RESTORING] = 1 << SES_PAGE_FILLING,
 };
 
 bool ses_pages_may_move(enum ses_page_state from, enum ses_page_state to) {

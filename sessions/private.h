@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The trie's inside, shared by trie.c (tree and hash) and order.c (children in order of their
- * tokens).
+ * What files of this folder share: the trie's inside (trie.c has tree and hash, order.c the order of
+ * children) and the books' (book.c has the messages, parking.c what waits for a tier).
  */
 #ifndef SESSIONS_PRIVATE_H
 #define SESSIONS_PRIVATE_H
 
+#include "sessions/book.h"
 #include "sessions/evict.h"
+#include "sessions/heads.h"
 #include "sessions/trie.h"
 
 struct ses_node {
@@ -57,5 +59,63 @@ void ses_order_remove(struct ses_trie *t, uint32_t parent, uint32_t node);
 /* Children of parent are in strict order and prefix-free, priorities fall; *n: how many there are.
  * */
 bool ses_order_audit(const struct ses_trie *t, uint32_t parent, uint32_t *n);
+
+struct ses_slot {
+    bool live;
+    struct ses_space space;
+    uint32_t n_pages;
+    uint32_t reserved;  /* pages promised and not yet given */
+    uint32_t sealed;    /* full pages that the trie was told of */
+    ses_page_t source;  /* held for the copy until copied; 0: none */
+    uint32_t source_at; /* the page that the copy fills */
+    ses_page_t *page;   /* [pages_per_slot_max] */
+    /* An admit that is answered later: asked waits for pages, restoring for the tier. */
+    bool asked, restoring;
+    uint32_t n_restores;     /* under way */
+    uint32_t n_full, n_good; /* full pages that matched, and how many until the first bad record */
+    uint64_t ticket;         /* order of those asked */
+    struct ses_admit ask;
+    struct ses_admitted answer;
+};
+
+/* A page under way between the device and the tier; both are held by the job. */
+struct ses_job {
+    ses_page_t place;
+    uint32_t slot, at; /* restoring: the lane's page that is written */
+};
+
+struct ses_book {
+    struct ses_book_config config;
+    struct ses_pages *pages;
+    struct ses_trie *trie;
+    struct ses_heads *heads;
+    struct ses_slot *slot; /* [slots_max] */
+    ses_page_t *tables;    /* [slots_max][pages_per_slot_max] */
+    uint32_t *path;        /* [pages_per_slot_max]: nodes of the lookup at hand */
+    struct ses_job *job;   /* [1 + n_pages]: of the device page under way */
+    uint32_t reserved;     /* over all slots */
+    uint32_t evicted;      /* nodes since open */
+    uint32_t n_parking;
+    uint64_t tickets;
+};
+
+bool ses_book_in_use(const struct ses_book *b, ses_page_t page);
+void ses_book_hold(struct ses_book *b, ses_page_t page, enum ses_holder holder);
+void ses_book_drop(struct ses_book *b, ses_page_t page, enum ses_holder holder);
+/* The trie lets go of a page that it does not name any more. */
+void ses_book_drop_cached(struct ses_book *b, ses_page_t page);
+/* Takes everything behind root out of the trie, leaves first; returns how many nodes. */
+uint32_t ses_book_forget_behind(struct ses_book *b, uint32_t root);
+/* A page of its own for a lane; whoever calls has it reserved. */
+ses_page_t ses_book_take(struct ses_book *b);
+/* Tells the trie of rows [0, n_rows): whole pages, and with tail the rest. Returns the last node. */
+uint32_t ses_book_share(struct ses_book *b, struct ses_slot *s, const uint32_t *ids,
+                        uint32_t n_rows, bool tail);
+/* Decides an admit now. SES_LATER: the slot has been set up and its restores begun, or, with
+ * nothing changed, pages are being parked that may be enough. */
+enum ses_verdict ses_book_decide(struct ses_book *b, const struct ses_admit *ask,
+                                 struct ses_answer *answer);
+/* Begins to bring the node's bytes into page `at` of the slot. */
+void ses_book_restore(struct ses_book *b, uint32_t slot, uint32_t at, uint32_t node);
 
 #endif

@@ -48,6 +48,9 @@ enum ses_reason {
     M(ses, release,   planner, memory,  released,    none,        lane,   const uint32_t *ids; uint32_t slot;             \
                                                                           uint32_t n_rows; uint32_t keep;)                \
     M(ses, released,  memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t pages_free;)            \
+    /* The tier finished what it was told; page: the device's. status OK: the bytes are right. */                        \
+    M(ses, parked,    tier,    memory,  none,        none,        none,   uint32_t page; uint32_t status;)                \
+    M(ses, restored,  tier,    memory,  none,        none,        none,   uint32_t page; uint32_t status;)                \
     M(ses, forget,    client,  memory,  forgotten,   none,        request, uint64_t token;)                               \
     M(ses, forgotten, memory,  client,  none,        none,        request, uint64_t token; uint32_t pages;)               \
     M(ses, count,     client,  memory,  counted,     none,        request, uint64_t token;)                               \

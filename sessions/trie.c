@@ -321,6 +321,10 @@ bool ses_trie_idle(const struct ses_trie *t, uint32_t node) {
     return node_of(t, node)->busy == 0;
 }
 
+bool ses_trie_may_go(const struct ses_trie *t, uint32_t node) {
+    return ses_evict_has(t->order, node);
+}
+
 bool ses_trie_away(const struct ses_trie *t, uint32_t node) {
     return node_of(t, node)->away;
 }

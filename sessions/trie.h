@@ -78,6 +78,7 @@ const uint32_t *ses_trie_tokens(const struct ses_trie *t, uint32_t node, uint32_
 const struct ses_space *ses_trie_space(const struct ses_trie *t, uint32_t node);
 bool ses_trie_live(const struct ses_trie *t, uint32_t node);
 bool ses_trie_idle(const struct ses_trie *t, uint32_t node);
+bool ses_trie_may_go(const struct ses_trie *t, uint32_t node); /* it is among the candidates */
 bool ses_trie_away(const struct ses_trie *t, uint32_t node);
 
 /* The idle node on the device that goes first (least recently used, no child on the device); 0:

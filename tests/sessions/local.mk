@@ -4,6 +4,7 @@ check_PROGRAMS += tests/sessions/test_pages \
 	tests/sessions/test_reason \
 	tests/sessions/test_trie \
 	tests/sessions/test_book \
+	tests/sessions/test_parking \
 	tests/sessions/test_memory
 tests_sessions_test_pages_SOURCES = tests/sessions/test_pages.c tests/sessions/expect.h
 tests_sessions_test_pages_CFLAGS = $(RH_TEST_CFLAGS)
@@ -24,6 +25,9 @@ tests_sessions_test_book_SOURCES = tests/sessions/test_book.c tests/sessions/exp
 	tests/sessions/lanes_model.h tests/sessions/lanes_model.c
 tests_sessions_test_book_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_book_LDADD = $(RH_TEST_LDADD)
+tests_sessions_test_parking_SOURCES = tests/sessions/test_parking.c tests/sessions/expect.h
+tests_sessions_test_parking_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_parking_LDADD = $(RH_TEST_LDADD)
 tests_sessions_test_memory_SOURCES = tests/sessions/test_memory.c tests/sessions/expect.h \
 	tests/sessions/lanes_model.h tests/sessions/lanes_model.c
 tests_sessions_test_memory_CFLAGS = $(RH_TEST_CFLAGS)

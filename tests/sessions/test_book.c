@@ -42,8 +42,14 @@ static enum status admit(uint32_t slot, uint32_t reuse, struct ses_admitted *a,
                             .n_ids = lane->n_ids,
                             .max_tokens = lane->max_tokens,
                             .reuse = reuse};
-    enum status status = ses_book_admit(book, &ask, a, d);
+    struct ses_answer answer;
+    enum ses_verdict verdict = ses_book_admit(book, &ask, &answer);
+    EXPECT(verdict != SES_LATER); /* there is no tier to wait for */
+    enum status status = verdict == SES_ADMITTED ? STATUS_OK : (enum status)answer.denied.status;
+    if (status != STATUS_OK)
+        *d = answer.denied;
     if (status == STATUS_OK) {
+        *a = answer.admitted;
         uint32_t ids[MODEL_IDS], n;
         const ses_page_t *page = ses_book_pages(book, slot, &n);
         for (uint32_t i = 0; i < n; i++)

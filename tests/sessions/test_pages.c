@@ -23,12 +23,9 @@ START_TEST(test_moves) {
         {SES_PAGE_FULL, SES_PAGE_FREE},         /* evicted */
         {SES_PAGE_FULL, SES_PAGE_PARKING},
         {SES_PAGE_FULL, SES_PAGE_FILLING}, /* moved into a lane */
-        {SES_PAGE_PARKING, SES_PAGE_FREE}, /* parked */
-        {SES_PAGE_PARKING, SES_PAGE_FULL}, /* parking failed */
+        {SES_PAGE_PARKING, SES_PAGE_FULL}, /* done */
         {SES_PAGE_PARKED, SES_PAGE_FREE},
-        {SES_PAGE_RESTORING, SES_PAGE_FREE},
-        {SES_PAGE_RESTORING, SES_PAGE_FULL},
-        {SES_PAGE_RESTORING, SES_PAGE_FILLING}, /* restoring failed: the waiting lane fills it */
+        {SES_PAGE_RESTORING, SES_PAGE_FILLING}, /* done: it is the waiting lane's own */
     };
     for (int from = 0; from < SES_PAGE_STATES; from++)
         for (int to = 0; to < SES_PAGE_STATES; to++) {

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Pages in a tier, one step at a time: what is found, what waits, what a bad record costs. The
+ * contents are checked in test_memory.c, under random orders.
+ */
+#include <string.h>
+
+#include "sessions/book.h"
+#include "sessions/trie.h"
+#include "tests/sessions/expect.h"
+
+enum { PAGE_TOKENS = 4, PAGES = 8, PLACES = 8, IDS = 15 };
+
+static struct ses_book *book;
+static struct {
+    uint32_t page, place;
+    bool restores;
+} job[PAGES];
+static uint32_t n_jobs, n_used;
+static uint32_t ids[IDS];
+
+static void begin(bool restores, uint32_t page, uint32_t place) {
+    EXPECT(n_jobs < PAGES && place < PLACES && page >= 1 && page <= PAGES);
+    job[n_jobs].restores = restores;
+    job[n_jobs].page = page;
+    job[n_jobs++].place = place;
+}
+
+static void park(void *self, uint32_t page, uint32_t place) {
+    (void)self;
+    n_used++;
+    begin(false, page, place);
+}
+
+static void restore(void *self, uint32_t place, uint32_t page) {
+    (void)self;
+    begin(true, page, place);
+}
+
+static void forget(void *self, uint32_t place) {
+    (void)self;
+    EXPECT(n_used > 0 && place < PLACES);
+    n_used--;
+}
+
+static void settle(void) {
+    struct status_note note;
+    uint32_t freed[8];
+    while (ses_book_freed(book, freed, 8) > 0)
+        ;
+    EXPECT_FINE(ses_book_audit(book, &note), note);
+}
+
+/* Ends the oldest job under way. */
+static void finish(bool fine) {
+    EXPECT(n_jobs > 0);
+    bool restores = job[0].restores;
+    uint32_t page = job[0].page;
+    memmove(job, job + 1, --n_jobs * sizeof *job);
+    if (restores)
+        ses_book_restored(book, page, fine);
+    else
+        ses_book_parked(book, page, fine);
+    settle();
+}
+
+static struct ses_counted counted(void) {
+    struct ses_counted c;
+    ses_book_count(book, &c);
+    return c;
+}
+
+static enum ses_verdict admit(uint32_t slot, uint32_t n, uint32_t max, struct ses_answer *answer) {
+    struct ses_admit ask = {.ids = ids, .slot = slot, .n_ids = n, .max_tokens = max, .reuse = 1};
+    enum ses_verdict verdict = ses_book_admit(book, &ask, answer);
+    settle();
+    return verdict;
+}
+
+static void release(uint32_t slot, uint32_t n_rows, uint32_t keep) {
+    struct ses_release told = {.ids = ids, .slot = slot, .n_rows = n_rows, .keep = keep};
+    struct ses_released out;
+    ses_book_release(book, &told, &out);
+    settle();
+}
+
+static bool ready(struct ses_answer *answer) {
+    bool one = ses_book_ready(book, answer);
+    settle();
+    return one;
+}
+
+/* A session of 15 tokens is cached, and with `all` wholly in the tier. */
+static void open_book(bool all) {
+    static const struct ses_tier tier = {
+        .name = "test", .park = park, .restore = restore, .forget = forget};
+    struct ses_book_config config = {.n_pages = PAGES,
+                                     .page_tokens = PAGE_TOKENS,
+                                     .slots_max = 3,
+                                     .pages_per_slot_max = PAGES,
+                                     .tier = &tier,
+                                     .n_places = PLACES};
+    struct status_note note;
+    struct ses_answer answer;
+    EXPECT_FINE(ses_book_open(&config, &book, &note) == STATUS_OK, note);
+    n_jobs = n_used = 0;
+    for (uint32_t i = 0; i < IDS; i++)
+        ids[i] = 10 + i;
+    EXPECT_EQ(admit(0, IDS, IDS, &answer), SES_ADMITTED);
+    release(0, IDS, 1);
+    EXPECT_EQ(counted().pages_cached, 4);
+    for (uint32_t i = 0; all && i < 4; i++) {
+        EXPECT_EQ(ses_book_park(book, 9), 1); /* a parent goes after its child */
+        settle();
+        finish(true);
+    }
+    if (all) {
+        EXPECT_EQ(counted().pages_free, PAGES);
+        EXPECT_EQ(counted().nodes, 4);
+        EXPECT_EQ(n_used, 4);
+        EXPECT_EQ(ses_book_park(book, 9), 0);
+    }
+}
+
+static void close_book(void) {
+    EXPECT_EQ(n_jobs, 0);
+    ses_book_forget(book);
+    settle();
+    EXPECT_EQ(counted().pages_free, PAGES);
+    EXPECT_EQ(counted().nodes, 0);
+    EXPECT_EQ(n_used, 0);
+    ses_book_close(book);
+}
+
+START_TEST(test_comes_back) {
+    for (uint32_t n = 1; n <= IDS; n++) { /* whole prompts and beginnings */
+        open_book(true);
+        struct ses_answer answer;
+        uint32_t pages = (n - 1 + PAGE_TOKENS - 1) / PAGE_TOKENS;
+        enum ses_verdict verdict = admit(1, n, n, &answer);
+        EXPECT_EQ(verdict, n == 1 ? SES_ADMITTED : SES_LATER);
+        EXPECT_EQ(n_jobs, pages);
+        while (n_jobs > 0) {
+            EXPECT(!ready(&answer));
+            finish(true);
+        }
+        if (n > 1)
+            EXPECT(ready(&answer));
+        EXPECT_EQ(answer.verdict, SES_ADMITTED);
+        EXPECT_EQ(answer.admitted.matched, n - 1);
+        EXPECT_EQ(answer.admitted.reason, SES_HIT_CAPPED);
+        EXPECT_EQ(answer.admitted.copy_src, 0);
+        EXPECT(!ready(&answer));
+        EXPECT_EQ(counted().nodes, 4);
+        EXPECT_EQ(n_used, 4 - (n - 1) / PAGE_TOKENS); /* full pages are on the device again */
+        release(1, n, 1);
+        EXPECT_EQ(counted().nodes, 4);
+        close_book();
+    }
+}
+END_TEST
+
+/* Record k is bad: everything before it is reused, it and all behind it are forgotten. */
+START_TEST(test_bad_record) {
+    for (uint32_t bad = 0; bad < 4; bad++) {
+        open_book(true);
+        struct ses_answer answer;
+        EXPECT_EQ(admit(1, IDS, IDS, &answer), SES_LATER);
+        EXPECT_EQ(n_jobs, 4);
+        for (uint32_t k = 0; k < 4; k++)
+            finish(k != bad);
+        EXPECT(ready(&answer));
+        EXPECT_EQ(answer.admitted.matched, bad * PAGE_TOKENS);
+        EXPECT_EQ(answer.admitted.reason, bad > 0 ? SES_HIT : SES_MISS_EVICTED);
+        EXPECT_EQ(counted().nodes, bad);
+        EXPECT_EQ(n_used, 0);
+        release(1, IDS, 1);
+        EXPECT_EQ(counted().nodes, 4);
+        close_book();
+    }
+}
+END_TEST
+
+START_TEST(test_two_wait_for_one_record) {
+    open_book(true);
+    struct ses_answer answer;
+    EXPECT_EQ(admit(1, 9, 9, &answer), SES_LATER);
+    EXPECT_EQ(admit(2, 12, 12, &answer), SES_LATER);
+    EXPECT_EQ(n_jobs, 2 + 3);
+    while (n_jobs > 0)
+        finish(true);
+    for (uint32_t i = 0; i < 2; i++) {
+        EXPECT(ready(&answer));
+        EXPECT_EQ(answer.admitted.matched, answer.admitted.slot == 1 ? 8 : 11);
+    }
+    EXPECT(!ready(&answer));
+    EXPECT_EQ(counted().nodes, 4);
+    release(1, 9, 1);
+    release(2, 12, 1);
+    EXPECT_EQ(counted().nodes, 4);
+    close_book();
+}
+END_TEST
+
+START_TEST(test_parking_may_fail_or_be_overtaken) {
+    open_book(false);
+    struct ses_answer answer;
+    EXPECT_EQ(ses_book_park(book, 9), 1);
+    finish(false);
+    EXPECT_EQ(counted().pages_cached, 4);
+    EXPECT_EQ(n_used, 0);
+    EXPECT_EQ(ses_book_park(book, 9), 1);
+    EXPECT_EQ(admit(1, IDS, IDS, &answer), SES_ADMITTED); /* reads the page that is being parked */
+    EXPECT_EQ(answer.admitted.matched, IDS - 1);
+    EXPECT(answer.admitted.copy_src == job[0].page);
+    finish(true);
+    EXPECT_EQ(n_used, 0); /* it is in use: it stays */
+    ses_book_copied(book, &(struct ses_copied){.slot = 1});
+    settle();
+    release(1, IDS, 1);
+    EXPECT_EQ(counted().pages_cached, 4);
+    EXPECT_EQ(ses_book_park(book, 9), 1);
+    EXPECT_EQ(ses_book_forget(book), 0); /* all stand before a page that is under way */
+    settle();
+    finish(true);
+    EXPECT_EQ(n_used, 1);
+    EXPECT_EQ(ses_book_forget(book), 4);
+    settle();
+    close_book();
+}
+END_TEST
+
+/* Pages on their way out are not there for an admit; it waits for them instead of being denied. */
+START_TEST(test_admit_waits_for_parking) {
+    open_book(false);
+    struct ses_answer answer;
+    EXPECT_EQ(ses_book_park(book, 1), 1);
+    ids[0]++;
+    EXPECT_EQ(admit(1, 6, PAGES * PAGE_TOKENS, &answer), SES_LATER);
+    EXPECT(!ready(&answer));
+    finish(true);
+    EXPECT(ready(&answer));
+    EXPECT_EQ(answer.verdict, SES_ADMITTED);
+    EXPECT_EQ(answer.admitted.matched, 0);
+    EXPECT_EQ(ses_book_park(book, 9), 0); /* everything is promised: nothing may be pinned */
+    release(1, 6, 0);
+    EXPECT_EQ(ses_book_park(book, 1), 1); /* what is left of the old session */
+    EXPECT_EQ(admit(1, 6, (PAGES + 1) * PAGE_TOKENS, &answer), SES_DENIED);
+    EXPECT_EQ(answer.denied.status, STATUS_NO_PAGES);
+    EXPECT_EQ(admit(1, 6, PAGES * PAGE_TOKENS, &answer), SES_LATER);
+    EXPECT_EQ(admit(2, 6, PAGES * PAGE_TOKENS, &answer), SES_LATER);
+    finish(false);
+    EXPECT(ready(&answer));
+    EXPECT_EQ(answer.verdict, SES_ADMITTED);
+    EXPECT_EQ(answer.admitted.slot, 1); /* first asked, first answered */
+    EXPECT(ready(&answer));
+    EXPECT_EQ(answer.verdict, SES_DENIED); /* nothing is under way any more: ask after a release */
+    EXPECT_EQ(answer.denied.slot, 2);
+    EXPECT_EQ(answer.denied.status, STATUS_AGAIN);
+    EXPECT(!ready(&answer));
+    release(1, 6, 0);
+    close_book();
+}
+END_TEST
+
+START_TEST(test_evicting_takes_what_is_parked_behind) {
+    open_book(false);
+    struct ses_answer answer;
+    for (uint32_t i = 0; i < 2; i++) {
+        EXPECT_EQ(ses_book_park(book, 1), 1);
+        finish(true);
+    }
+    EXPECT_EQ(n_used, 2);
+    ids[0]++;
+    EXPECT_EQ(admit(1, 6, PAGES * PAGE_TOKENS, &answer), SES_ADMITTED);
+    for (uint32_t i = 0; i < 6; i++) {
+        struct ses_extended out;
+        ses_book_extend(book, &(struct ses_extend){.slot = 1, .n_pages = 1}, &out);
+        settle();
+    }
+    EXPECT_EQ(counted().nodes, 0);
+    EXPECT_EQ(n_used, 0);
+    release(1, 0, 0);
+    close_book();
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("sessions/parking");
+    TCase *tcase = tcase_create("parking");
+    tcase_add_test(tcase, test_comes_back);
+    tcase_add_test(tcase, test_bad_record);
+    tcase_add_test(tcase, test_two_wait_for_one_record);
+    tcase_add_test(tcase, test_parking_may_fail_or_be_overtaken);
+    tcase_add_test(tcase, test_admit_waits_for_parking);
+    tcase_add_test(tcase, test_evicting_takes_what_is_parked_behind);
+    suite_add_tcase(suite, tcase);
+    return test_run(suite);
+}
