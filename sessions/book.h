@@ -34,7 +34,7 @@ enum status ses_book_open(const struct ses_book_config *config, struct ses_book 
                           struct status_note *note);
 void ses_book_close(struct ses_book *b);
 
-/* SES_LATER: the answer waits for the tier, comes by ses_book_ready, and ask->ids stay until then. */
+/* SES_LATER: the answer waits for the tier and comes by ses_book_ready; ask->ids stay till then. */
 enum ses_verdict ses_book_admit(struct ses_book *b, const struct ses_admit *ask,
                                 struct ses_answer *answer);
 void ses_book_extend(struct ses_book *b, const struct ses_extend *ask, struct ses_extended *out);
@@ -47,9 +47,9 @@ void ses_book_count(const struct ses_book *b, struct ses_counted *out);
 
 /* Begins to park up to n cached pages, those that would be evicted first; returns how many. */
 uint32_t ses_book_park(struct ses_book *b, uint32_t n);
-/* Parks as many as it takes that `low` pages are free, or will be when what is under way is done. */
+/* Parks as many as it takes that low pages are free, or will be when those under way are done. */
 void ses_book_keep_free(struct ses_book *b, uint32_t low);
-/* The tier is done with a page that it was told to park, or to restore; fine: the bytes are right. */
+/* The tier is done with a page that it was told to park or restore; fine: the bytes are right. */
 void ses_book_parked(struct ses_book *b, uint32_t page, bool fine);
 void ses_book_restored(struct ses_book *b, uint32_t page, bool fine);
 /* An admit that can be answered after those; to be called until false. */

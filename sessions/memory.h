@@ -27,8 +27,8 @@ struct ses_memory_config {
     /* [slots_max][pages_per_slot_max]: the planner's page tables; memory writes row `slot` only
      * between admit and admitted. NULL: extend and admitted are tested without them */
     uint32_t *tables;
-    /* A tier below the device, or NULL: room for n_places pages. Whenever fewer than free_low pages are
-     * free, those that would be evicted first are parked. */
+    /* A tier below the device, or NULL: room for n_places pages. Whenever fewer than free_low pages
+     * are free, those that would be evicted first are parked. */
     const struct ses_tier *tier;
     uint32_t n_places, free_low;
 };

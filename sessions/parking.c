@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pages on their way to a tier and back, and admits that wait for them. A restored page is first the
- * waiting lane's own; when all of a lane's have come it shares them like pages that it computed, so
- * that two lanes that wait for the same record need not know of each other.
+ * Pages on their way to a tier and back, and admits that wait for them. A restored page is first
+ * the waiting lane's own; when all of a lane's have come it shares them like pages that it
+ * computed, so that two lanes that wait for the same record need not know of each other.
  */
 #include "actors/check.h"
 #include "sessions/private.h"
@@ -10,7 +10,7 @@ static uint32_t place_number(const struct ses_book *b, ses_page_t place) {
     return ses_page_id(place) - b->config.n_pages - 1;
 }
 
-/* How many pages stop being evictable while this one is under way: its own, and idle ones before it. */
+/* How many pages cannot be evicted while this one is under way: it and idle ones before it. */
 static uint32_t parking_costs(const struct ses_book *b, uint32_t node) {
     uint32_t n = 0;
     for (; node != 0 && ses_trie_idle(b->trie, node); node = ses_trie_parent(b->trie, node))

@@ -8,8 +8,8 @@
  *   cached page   full -- park --> parking -- done --> parked, and the device page is free
  *   lane's page   filling -- restore --> restoring -- done --> filling, then shared as any other
  *
- * News that a page was freed may still be on its way to the device when the tier is told to write it:
- * whoever wipes freed pages must take both in the order in which the memory said them.
+ * News that a page was freed may still be on its way to the device when the tier is told to write
+ * it: whoever wipes freed pages must take both in the order in which the memory said them.
  *
  * A record that is torn, foreign or flipped is answered "not fine" and becomes a miss.
  */

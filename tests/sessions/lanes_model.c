@@ -4,6 +4,7 @@
 #include "tests/sessions/lanes_model.h"
 
 uint32_t model_choose(struct model *m, uint32_t n) {
+    EXPECT(n > 0);
     return (uint32_t)(expect_random(&m->random) % n);
 }
 
