@@ -233,7 +233,7 @@ enum status text_load_pipeline(struct lane_tokenizer *t, const char *name, const
     for (uint32_t i = 0; i < t->raw.n; i++) {
         if ((t->raw.items[i].flags & TEXT_SINGLE_WORD) == 0)
             continue;
-        static const char word[] = "\\w";
+        static const char word[] = "[\\w\\x{200c}\\x{200d}]"; /* and the joiners */
         return text_pattern_compile(name, word, sizeof word - 1, false, &t->word_character, note);
     }
     return STATUS_OK;

@@ -115,6 +115,8 @@ struct text_encode {
     size_t work_bytes;
 };
 
+/* tokenizer.c: control characters and broken ones in a note become question marks. */
+void text_note_clean(struct status_note *note);
 /* tokenizer_load.c: vocabulary and merges; added_load.c: added tokens and indices. */
 enum status text_load_model(struct lane_tokenizer *t, const char *name, const json_t *root,
                             struct status_note *note);

@@ -381,10 +381,12 @@ static enum status refuse(const struct lane_tokenizer *t, struct status_note *no
                           "the model's chat template is a form of %s that this build does not "
                           "know; a raw prompt works",
                           name);
-    return status_say(note, STATUS_UNSUPPORTED,
-                      "the model's chat template, beginning \"%.40s\", is not one that this build "
-                      "knows; a raw prompt works",
-                      t->template_text);
+    status_say(note, STATUS_UNSUPPORTED,
+               "the model's chat template, beginning \"%.40s\", is not one that this build "
+               "knows; a raw prompt works",
+               t->template_text);
+    text_note_clean(note);
+    return STATUS_UNSUPPORTED;
 }
 
 /* ---- encoding ---- */
@@ -426,10 +428,13 @@ static enum status check_messages(const struct lane_message *messages, uint32_t 
         return status_say(note, STATUS_BAD_REQUEST, "a conversation needs a message");
     for (uint32_t i = 0; i < n; i++)
         if (!role_is(&messages[i], "system") && !role_is(&messages[i], "user") &&
-            !role_is(&messages[i], "assistant"))
-            return status_say(note, STATUS_BAD_REQUEST,
-                              "message %u has the role \"%.40s\", not system, user or assistant", i,
-                              messages[i].role);
+            !role_is(&messages[i], "assistant")) {
+            status_say(note, STATUS_BAD_REQUEST,
+                       "message %u has the role \"%.40s\", not system, user or assistant", i,
+                       messages[i].role);
+            text_note_clean(note);
+            return STATUS_BAD_REQUEST;
+        }
     return STATUS_OK;
 }
 

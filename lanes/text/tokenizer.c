@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lanes/text/private.h"
+#include "lanes/text/utf8.h"
 
 static enum status parse_json(const char *name, const char *text, size_t n, json_t **out,
                               struct status_note *note) {
@@ -59,6 +60,17 @@ static enum status load(struct lane_tokenizer *t, const char *name, const json_t
     return load_template(t, name, config, note);
 }
 
+/* Texts of a file may stand in the note: nothing in it may move a terminal's cursor or cut a character. */
+void text_note_clean(struct status_note *note) {
+    size_t n = note == NULL ? 0 : strlen(note->text), length;
+    for (size_t at = 0; at < n; at += length) {
+        bool whole = utf8_next(note->text + at, n - at, &length) == UTF8_WHOLE;
+        uint32_t point = whole ? utf8_point(note->text + at, length) : 0;
+        if (point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x2028 && point < 0x2070))
+            memset(note->text + at, '?', length);
+    }
+}
+
 enum status lane_tokenizer_parse(const char *name, const char *json, size_t n, const char *config,
                                  size_t n_config, struct lane_tokenizer **out,
                                  struct status_note *note) {
@@ -86,6 +98,8 @@ out:
         *out = t;
     else
         lane_tokenizer_close(t);
+    if (status != STATUS_OK)
+        text_note_clean(note);
     return status;
 }
 

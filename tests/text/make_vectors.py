@@ -113,7 +113,7 @@ def texts():
         "line\nline\r\n\r\n  indented\n\n\n", "tabs\t\tand\x0bvt\x0cff", "1234567 12 3.14 1,000 \u0664\u0665 \u2167\u00bd",
         "caf\u00e9 cafe\u0301 \u212b \u1e9b\u0323 \uac00\u1100\u1161\u11a8", "e\u0301\u0300o\u0302\u0323 n\u0303",
         "\u180e a\u180eb \u0085x\u00a0y\u2003z\u3000w\u2028v\u200bu\ufefft\u001cs", "word sword word, words word\u00e9 word_ (word)",
-        "norm normal norm-norm \u00e9norm", "x <l> y", "x  \n<l>  y", "x <r>  \n y", "a \u3000<b>\u00a0 b<b>c<b>",
+        "norm normal norm-norm \u00e9norm", "\u200cword word\u200d \u203fword\u203f", "x <l> y", "x  \n<l>  y", "x <r>  \n y", "a \u3000<b>\u00a0 b<b>c<b>",
         "<think>hi</think> <thi> <thinker <|x|> <|x|>y <|x|>yy <<s>>", "<s>bos</s>", "<n\u00e9> <ne\u0301>", "<s>word <s>",
         " zebra zebra zebras Thequick", "a.b a-b aa.bb", "\u65e5\u672c\u8a9e\u306e\u30c6\u30ad\u30b9\u30c8 \u6f22\u5b57123\u3042\u3044",
         "\U0001f600\U0001f468\u200d\U0001f469 \U0001f1eb\U0001f1f7", "snake_case camelCase HTTPServer ABCdef x\u01c5y",
