@@ -24,6 +24,8 @@ static const struct {
     {"bench", P_BENCH, program_bench, "bench [--json FILE]",
      "measure this machine with this model"},
     {"info", P_INFO, program_info, "info", "what is in a model directory and how it would run"},
+    {"tokenize", P_TOKENIZE, program_tokenize, "tokenize [TEXT]...", "text to token ids"},
+    {"detokenize", P_DETOKENIZE, program_detokenize, "detokenize [ID]...", "token ids to text"},
     {"show", P_SHOW, program_show, "show", "watch sessions run side by side, resumed, and checked"},
 };
 enum { PROGRAMS = sizeof programs / sizeof programs[0] };

@@ -210,6 +210,9 @@ enum status lane_tokenizer_open(const char *model_path, struct lane_tokenizer **
     *out = NULL;
     enum status status =
         read_model_file(model_path, "tokenizer.json", TEXT_FILE_BYTES_MAX, &json, &n, path, note);
+    struct stat about;
+    if (status == STATUS_NOT_FOUND && stat(model_path, &about) == 0 && !S_ISDIR(about.st_mode))
+        return status_say(note, status, "%s: not a model directory", model_path);
     if (status == STATUS_NOT_FOUND)
         return status_say(note, status, "%s: no such file", path);
     TRY(status);
