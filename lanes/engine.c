@@ -9,6 +9,7 @@
 
 #include "fabric/conductor.h"
 #include "gpu/rank.h"
+#include "lanes/journal.h"
 #include "lanes/planner.h"
 #include "lanes/slot.h"
 #include "sessions/memory.h"
@@ -23,6 +24,7 @@ enum {
     ENGINE_PREFILL_SHARE = 50,
     ENGINE_PAGE_TOKENS = 64,
     ENGINE_CONTEXTS_DEFAULT = 16,
+    ENGINE_JOURNAL_BUFFER = 1 << 20,
     ENGINE_PENALISED_MAX = 1 << 20 /* counts in a plan */
 };
 static const uint64_t ENGINE_PIECE_NS = 250000000;
@@ -45,6 +47,7 @@ struct lane_engine {
     struct gpu_rank *ranks[GPU_WORLD_MAX];
     struct fab_conductor *conductor;
     struct ses_memory *memory;
+    struct journal *journal;
     struct lane_planner *planner;
     act_id_t planner_id, memory_id;
 };
@@ -210,6 +213,9 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                           c->fake || c->world > 1 ? ENGINE_RANK_DEADLINE_NS : 0,
                                       .chain_start = 0};
     TRY(fab_conductor_open(&fc, &e->conductor));
+    if (c->journal_path != NULL)
+        TRY(journal_open(c->journal_path, ENGINE_JOURNAL_BUFFER,
+                         c->rt != NULL ? act_rt_now_ns(c->rt) : 0, &e->journal, note));
     struct lane_planner_config pc = {.shared = &e->shared,
                                      .limits = {.context = e->shared.context,
                                                 .vocab = e->shared.vocab,
@@ -228,8 +234,8 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                      .world = c->world,
                                      .ahead = c->ahead,
                                      .no_reuse = c->no_reuse,
-                                     .policy =
-                                         c->policy != NULL ? *c->policy : lane_policy_default};
+                                     .policy = c->policy != NULL ? *c->policy : lane_policy_default,
+                                     .journal = e->journal};
     TRY(lane_planner_open(&pc, &e->planner, note));
     struct ses_memory_config mc = {.key = {.profile = c->fake ? 1 : krn_profile_digest(&e->profile),
                                            .layout_version = 1,
@@ -308,6 +314,7 @@ void lane_engine_close(struct lane_engine *e) {
     if (e->owns_rt)
         act_rt_close(e->rt);
     lane_planner_close(e->planner);
+    journal_close(e->journal);
     if (e->memory != NULL)
         ses_memory_close(e->memory);
     if (e->conductor != NULL)

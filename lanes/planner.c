@@ -163,6 +163,7 @@ void planner_on_submit(struct act_ctx *ctx, struct lane_planner *p, act_id_t fro
     if (r->deadline_ns > 0)
         l->timer = act_timer_arm(ctx, r->deadline_ns, lane_slot_name(s));
     p->counters.requests++;
+    lane_journal_request(p->config.journal, l->arrived_ns, s);
     p->queue[p->n_queue++] = slot;
     planner_admit_next(ctx, p);
 }
@@ -184,6 +185,8 @@ void planner_on_admitted(struct act_ctx *ctx, struct lane_planner *p, act_id_t f
     l->phase = PLANNER_RUNNING;
     p->active[p->n_active++] = m->slot;
     p->counters.resumed += m->matched;
+    struct lane_record_begin begun = {lane_slot_name(l->slot), m->matched, m->reason};
+    lane_journal_put(p->config.journal, act_now_ns(ctx), LANE_RECORD_begin, &begun, sizeof begun);
     uint64_t queued_us = (act_now_ns(ctx) - l->arrived_ns) / 1000;
     ACT_SEND(ctx, l->actor, lane, begin, .matched = m->matched, .reason = m->reason,
              .queued_us = queued_us > UINT32_MAX ? UINT32_MAX : (uint32_t)queued_us);
@@ -268,8 +271,11 @@ void planner_on_sealed(struct act_ctx *ctx, struct lane_planner *p, act_id_t fro
     planner_maybe_release(ctx, p, m->slot);
 }
 
-static void planner_count_new(struct lane_planner *p, struct planner_lane *l) {
+static void planner_count_new(struct act_ctx *ctx, struct lane_planner *p, struct planner_lane *l) {
     uint32_t n = l->slot->n - l->slot->n_prompt;
+    if (p->config.journal != NULL)
+        lane_journal_ids(p->config.journal, act_now_ns(ctx), LANE_RECORD_tokens, l->slot,
+                         l->slot->n_prompt + l->n_new, n - l->n_new);
     p->counters.tokens_out += n - l->n_new;
     l->n_new = n;
 }
@@ -292,7 +298,7 @@ void planner_on_want(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
     } else {
         l->next_pos = m->first_pos;
     }
-    planner_count_new(p, l);
+    planner_count_new(ctx, p, l);
     if (m->kind != LANE_WANT_PROMPT)
         planner_seal(ctx, p, l, m->first_pos);
     planner_extend(ctx, p, l);
@@ -344,9 +350,12 @@ void planner_on_done(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
     l->timer = 0;
     if (m->end == LANE_END_FAILED)
         p->counters.failed++;
-    planner_count_new(p, l);
+    planner_count_new(ctx, p, l);
     p->counters.drafted += l->slot->drafted;
     p->counters.accepted += l->slot->accepted;
+    struct lane_record_end ended = {lane_slot_name(l->slot), m->end, m->status, l->n_new,
+                                    m->n_rows};
+    lane_journal_put(p->config.journal, act_now_ns(ctx), LANE_RECORD_end, &ended, sizeof ended);
     l->keep_rows = m->n_rows;
     l->wanting = false;
     enum planner_phase phase = l->phase;
@@ -420,6 +429,11 @@ static void planner_on_timer(struct act_ctx *ctx, struct lane_planner *p, uint64
 void planner_on_ran(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
                     const struct fab_ran *m) {
     (void)from;
+    if (p->config.journal != NULL) {
+        const struct gpu_result *r = m->round->results[0];
+        struct lane_record_ran ran = {r->number, r->digest, r->drawn_digest, m->status, 0};
+        lane_journal_put(p->config.journal, act_now_ns(ctx), LANE_RECORD_ran, &ran, sizeof ran);
+    }
     planner_round_returned(ctx, p, m->round, (enum status)m->status);
 }
 
@@ -428,6 +442,8 @@ void planner_on_ran(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
 void planner_on_page_freed(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
                            const struct fab_page_freed *m) {
     (void)from;
+    lane_journal_put(p->config.journal, act_now_ns(ctx), LANE_RECORD_freed, m->page,
+                     m->n * sizeof m->page[0]);
     act_send(ctx, p->conductor, fab_KIND_page_freed, m, sizeof *m);
 }
 
@@ -466,7 +482,10 @@ static void planner_receive(struct act_ctx *ctx, void *state_, const struct act_
 }
 
 static void planner_batch_end(struct act_ctx *ctx, void *state) {
-    planner_close_plans(ctx, state);
+    struct lane_planner *p = state;
+    planner_close_plans(ctx, p);
+    if (p->config.journal != NULL && p->under_way.n == 0)
+        (void)journal_flush(p->config.journal); /* idle: what is known is handed to the system */
 }
 
 const struct act_kind lane_planner_kind = {
@@ -492,12 +511,13 @@ static bool planner_allocate(struct lane_planner *p) {
     p->seen = planner_zeroed(n, sizeof *p->seen);
     p->entries = planner_zeroed(n, sizeof *p->entries);
     p->tables = planner_zeroed(n * c->pages_per_slot, sizeof *p->tables);
+    p->record = planner_zeroed(n + 1, sizeof *p->record);
     p->samples = planner_zeroed(PLANNER_SAMPLES, sizeof *p->samples);
     p->rounds = planner_zeroed(PLANNER_ROUNDS, sizeof *p->rounds);
     if (p->lanes == NULL || p->active == NULL || p->queue == NULL || p->wants == NULL ||
         p->rows == NULL || p->order == NULL || p->want_slot == NULL || p->want_ahead == NULL ||
-        p->seen == NULL || p->entries == NULL || p->tables == NULL || p->samples == NULL ||
-        p->rounds == NULL)
+        p->seen == NULL || p->entries == NULL || p->tables == NULL || p->record == NULL ||
+        p->samples == NULL || p->rounds == NULL)
         return false;
     for (uint32_t i = 0; i < PLANNER_ROUNDS; i++) {
         struct planner_round *r = &p->rounds[i];
@@ -551,6 +571,7 @@ void lane_planner_close(struct lane_planner *p) {
     lane_slots_close(p->slots, p->config.slots_max);
     free(p->rounds);
     free(p->samples);
+    free(p->record);
     free(p->tables);
     free(p->entries);
     free(p->seen);

@@ -11,6 +11,7 @@
 #include "lanes/planner_policy.h"
 #include "sessions/protocol.h"
 
+struct journal;
 struct lane_planner;
 extern const struct act_kind lane_planner_kind;
 
@@ -25,6 +26,7 @@ struct lane_planner_config {
     uint32_t world;
     bool ahead, no_reuse;
     struct lane_policy policy;
+    struct journal *journal; /* NULL: none; the engine's, written by the planner alone */
 };
 
 enum status lane_planner_open(const struct lane_planner_config *config, struct lane_planner **out,

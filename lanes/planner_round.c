@@ -113,6 +113,25 @@ static void planner_entry(struct lane_planner *p, uint32_t slot, uint32_t rows, 
                                    .copy = l->in_plans > 0 ? (struct gpu_copy){0} : l->copy};
 }
 
+static void planner_record_plan(struct act_ctx *ctx, struct lane_planner *p,
+                                const struct planner_round *r) {
+    _Static_assert(sizeof(struct lane_record_plan) <= sizeof(struct lane_record_seq),
+                   "the head of the record takes the place of one seq");
+    if (p->config.journal == NULL)
+        return;
+    unsigned char *bytes = (unsigned char *)p->record;
+    struct lane_record_plan head = {p->plans_closed, r->flags, r->n_seqs};
+    memcpy(bytes, &head, sizeof head);
+    for (uint32_t i = 0; i < r->n_seqs; i++) {
+        const struct planner_seq *s = &r->seqs[i];
+        struct lane_record_seq seq = {lane_slot_name(p->lanes[s->slot].slot), s->first_pos,
+                                      s->n_rows, s->n_draws, 0};
+        memcpy(bytes + sizeof head + i * sizeof seq, &seq, sizeof seq);
+    }
+    lane_journal_put(p->config.journal, act_now_ns(ctx), LANE_RECORD_plan, bytes,
+                     sizeof head + r->n_seqs * sizeof(struct lane_record_seq));
+}
+
 /* Turns entries into a sealed-off round and sends it. */
 static void planner_send_round(struct act_ctx *ctx, struct lane_planner *p, uint32_t n,
                                uint32_t flags) {
@@ -154,6 +173,7 @@ static void planner_send_round(struct act_ctx *ctx, struct lane_planner *p, uint
         }
     }
     lane_round_build(r->g->plan, p->entries, n, p->config.shared->page_tokens, r->flags);
+    planner_record_plan(ctx, p, r);
     p->plans_closed++;
     p->counters.rounds++;
     r->closed_ns = act_now_ns(ctx);

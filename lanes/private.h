@@ -4,6 +4,7 @@
 #ifndef LANES_PRIVATE_H
 #define LANES_PRIVATE_H
 
+#include "lanes/journal.h"
 #include "lanes/planner.h"
 #include "lanes/round.h"
 #include "lanes/slot.h"
@@ -101,6 +102,7 @@ struct lane_planner {
     uint64_t last_ran_ns;
     uint64_t row_ns; /* time of a prompt row, smoothed */
     struct lane_counters counters;
+    struct lane_record_seq *record; /* [slots_max] behind a struct lane_record_plan */
     struct planner_sample *samples;
     uint64_t n_samples;
 };

@@ -16,7 +16,6 @@ struct lane_shared {
     uint32_t eos[KRN_EOS_MAX];
     const struct lane_tokenizer *tokenizer; /* NULL: no text */
     act_id_t planner;
-    struct lane_journal *journal; /* NULL: none */
 };
 
 struct lane_slot {

@@ -18,7 +18,7 @@ enum {
     SHOW_TURNS = 2,
     SHOW_NEW = 200,
     SHOW_FRAME_NS = 40000000,
-    SHOW_PACE = 14 /* bytes revealed a frame: reading pace; the engine is far ahead */
+    SHOW_PACE = 3 /* bytes revealed a frame: reading pace; the engine is far ahead */
 };
 
 static const struct {
@@ -192,7 +192,7 @@ static bool show_reveal(struct show *w) {
     bool all = true;
     for (uint32_t i = 0; i < SHOW_SESSIONS; i++) {
         struct show_session *s = &w->session[i];
-        size_t to = s->revealed + SHOW_PACE + s->bytes / 400;
+        size_t to = s->revealed + SHOW_PACE + s->bytes / 1200;
         to = w->screen.terminal && to < s->bytes ? to : s->bytes;
         while (to < s->bytes && ((unsigned char)s->story[to] & 0xc0) == 0x80)
             to++;

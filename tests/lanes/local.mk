@@ -10,3 +10,8 @@ tests_lanes_test_engine_SOURCES = tests/lanes/test_engine.c lanes/programs/clien
 	lanes/programs/client.h
 tests_lanes_test_engine_CFLAGS = $(RH_TEST_CFLAGS)
 tests_lanes_test_engine_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/lanes/test_steady
+tests_lanes_test_steady_SOURCES = tests/lanes/test_steady.c lanes/programs/client.c \
+	lanes/programs/client.h
+tests_lanes_test_steady_CFLAGS = $(RH_TEST_CFLAGS)
+tests_lanes_test_steady_LDADD = $(RH_TEST_LDADD)

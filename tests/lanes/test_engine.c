@@ -3,7 +3,9 @@
  * budgets. The reference of every check is the same request alone, fresh and without drafts.
  */
 #include <string.h>
+#include <unistd.h>
 
+#include "lanes/journal.h"
 #include "lanes/programs/client.h"
 #include "tests/harness.h"
 
@@ -405,6 +407,100 @@ START_TEST(engine_small_budget_serves_all_in_turn) {
 }
 END_TEST
 
+/* What the journal says of each lane, in order of the requests. */
+struct journal_story {
+    uint64_t lane, request;
+    uint32_t prompt[64], n_prompt, out[64], n_out, ends, begins;
+};
+
+static struct journal_story *story_of(struct journal_story *all, uint32_t n, uint64_t lane) {
+    for (uint32_t i = 0; i < n; i++)
+        if (all[i].lane == lane)
+            return &all[i];
+    ck_abort_msg("a record of an unknown lane");
+    return NULL;
+}
+
+START_TEST(engine_journal_tells_the_whole_story) {
+    static uint32_t prompt[12][40];
+    static struct journal_story story[12];
+    char path[] = "/tmp/roundhouse-journal-XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    unlink(path);
+    struct lane_engine_config config = engine_config();
+    config.journal_path = path;
+    struct engine_test *t = engine_open(&config);
+    for (uint32_t i = 0; i < 12; i++) {
+        engine_fill(prompt[i], 40, i / 2);
+        struct client_call *c = engine_add(t, prompt[i], 20 + i, 10);
+        c->request.draft_max = i % 3 * 4;
+    }
+    engine_run(t, 5);
+    struct journal_reader *r;
+    struct journal_record rec;
+    struct status_note note;
+    uint32_t n = 0, plans = 0, rans = 0;
+    ck_assert_int_eq(journal_read_open(path, &r, &note), STATUS_OK);
+    enum status s;
+    while ((s = journal_read_next(r, &rec, &note)) == STATUS_OK) {
+        const struct lane_record_ids *ids = rec.payload;
+        const uint32_t *list = (const uint32_t *)(ids + 1);
+        switch (rec.kind) {
+        case LANE_RECORD_request: {
+            const struct lane_record_request *q = rec.payload;
+            ck_assert_uint_lt(n, 12);
+            story[n].lane = q->lane;
+            story[n++].request = q->request;
+            break;
+        }
+        case LANE_RECORD_prompt:
+        case LANE_RECORD_tokens: {
+            struct journal_story *y = story_of(story, n, ids->lane);
+            bool reply = rec.kind == LANE_RECORD_tokens;
+            uint32_t *at = reply ? &y->n_out : &y->n_prompt;
+            ck_assert_uint_eq(ids->first, reply ? y->n_prompt + y->n_out : y->n_prompt);
+            memcpy((reply ? y->out : y->prompt) + *at, list, ids->n * sizeof(uint32_t));
+            *at += ids->n;
+            break;
+        }
+        case LANE_RECORD_begin:
+            story_of(story, n, *(const uint64_t *)rec.payload)->begins++;
+            break;
+        case LANE_RECORD_end:
+            story_of(story, n, *(const uint64_t *)rec.payload)->ends++;
+            break;
+        case LANE_RECORD_plan:
+            plans++;
+            break;
+        case LANE_RECORD_ran:
+            rans++;
+            break;
+        default:
+            break;
+        }
+    }
+    ck_assert_msg(s == STATUS_NOT_FOUND, "%s", note.text);
+    ck_assert_uint_eq(journal_read_torn(r), 0);
+    journal_read_close(r);
+    unlink(path);
+    ck_assert_uint_eq(n, 12);
+    ck_assert_uint_gt(plans, 10);
+    ck_assert_uint_eq(plans, rans);
+    for (uint32_t i = 0; i < 12; i++) {
+        const struct client_call *c = &t->call[story[i].request - 1];
+        ck_assert_uint_eq(story[i].ends, 1);
+        ck_assert_uint_eq(story[i].begins, 1);
+        ck_assert_uint_eq(story[i].n_prompt, c->request.n_prompt);
+        ck_assert_mem_eq(story[i].prompt, c->request.prompt, c->request.n_prompt * 4);
+        ck_assert_uint_eq(story[i].n_out, c->n_new);
+        ck_assert_mem_eq(story[i].out, c->ids, c->n_new * 4);
+    }
+    engine_free(t);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("engine");
     TCase *tc = tcase_create("engine");
@@ -417,6 +513,7 @@ int main(void) {
     tcase_add_test(tc, engine_bad_row_ends_its_own_lane_and_is_never_cached);
     tcase_add_test(tc, engine_refusals_disturb_nobody);
     tcase_add_test(tc, engine_small_budget_serves_all_in_turn);
+    tcase_add_test(tc, engine_journal_tells_the_whole_story);
     suite_add_tcase(suite, tc);
     return test_run(suite);
 }
