@@ -41,30 +41,51 @@ void krn_oracle_norm(const float *x, const struct krn_tensor *w, float *y, uint3
         y[i] = (x[i] * r) * element(w, i);
 }
 
-/* One output: a chain over each segment, segments added pairwise. */
-static float dot(const float *x, const struct krn_tensor *w, uint64_t row, uint32_t segments) {
-    uint32_t k = (uint32_t)w->dims[1], len = k / segments;
-    float part[KRN_V_MAX];
-    for (uint32_t s = 0; s < segments; s++) {
-        float acc = 0.0f;
-        for (uint32_t i = s * len; i < (s + 1) * len; i++)
-            acc = fmaf(x[i], element(w, row * k + i), acc);
-        part[s] = acc;
-    }
-    for (uint32_t left = segments; left > 1; left /= 2)
-        for (uint32_t s = 0; s < left / 2; s++)
-            part[s] = part[2 * s] + part[2 * s + 1];
-    return part[0];
+/* fmaf is one instruction where the CPU has it and a library call elsewhere; the same bits, since both round once. A function
+ * written with ALIKE is compiled in both ways. */
+#define ALIKE static inline __attribute__((always_inline))
+
+enum { SIDE = 8, CHUNK = 256 }; /* rows whose chains run side by side, inputs widened at a time */
+
+ALIKE void chains(const float *x, float w[SIDE][CHUNK], uint32_t n, float *acc) {
+    for (uint32_t i = 0; i < n; i++)
+        for (int r = 0; r < SIDE; r++)
+            acc[r] = fmaf(x[i], w[r][i], acc[r]);
 }
 
-void krn_oracle_product(const float *x, const struct krn_tensor *w, uint32_t segments,
-                        const struct krn_tensor *bias, bool add, float *y) {
-    CHECK(segments >= 1 && segments <= KRN_V_MAX && w->dims[1] % segments == 0);
-    for (uint64_t n = 0; n < w->dims[0]; n++) {
-        float v = dot(x, w, n, segments);
-        if (bias != NULL)
-            v = v + element(bias, n);
-        y[n] = add ? y[n] + v : v;
+/* Rows [row, row + rows) of w over inputs [begin, end): a chain each, from +0. */
+ALIKE void segment(const float *x, const struct krn_tensor *w, uint64_t row, uint32_t rows,
+                   uint32_t begin, uint32_t end, float *acc) {
+    float wide[SIDE][CHUNK] = {0};
+    for (int r = 0; r < SIDE; r++)
+        acc[r] = 0.0f;
+    for (uint32_t at = begin; at < end; at += CHUNK) {
+        uint32_t n = end - at < CHUNK ? end - at : CHUNK;
+        for (uint32_t r = 0; r < rows; r++)
+            for (uint32_t i = 0; i < n; i++)
+                wide[r][i] = element(w, (row + r) * w->dims[1] + at + i);
+        chains(x + at, wide, n, acc);
+    }
+}
+
+ALIKE void product(const float *x, const struct krn_tensor *w, uint32_t segments,
+                   const struct krn_tensor *bias, bool add, float *y) {
+    uint32_t len = (uint32_t)w->dims[1] / segments;
+    for (uint64_t n = 0; n < w->dims[0]; n += SIDE) {
+        uint32_t rows = w->dims[0] - n < SIDE ? (uint32_t)(w->dims[0] - n) : SIDE;
+        float part[KRN_V_MAX][SIDE];
+        for (uint32_t s = 0; s < segments; s++)
+            segment(x, w, n, rows, s * len, (s + 1) * len, part[s]);
+        for (uint32_t left = segments; left > 1; left /= 2)
+            for (uint32_t s = 0; s < left / 2; s++)
+                for (int r = 0; r < SIDE; r++)
+                    part[s][r] = part[2 * s][r] + part[2 * s + 1][r];
+        for (uint32_t r = 0; r < rows; r++) {
+            float v = part[0][r];
+            if (bias != NULL)
+                v = v + element(bias, n + r);
+            y[n + r] = add ? y[n + r] + v : v;
+        }
     }
 }
 
@@ -95,7 +116,7 @@ struct soft {
     float max, sum, out[KRN_HEAD_MAX];
 };
 
-static float score(const struct krn_oracle_attend *a, uint32_t h, uint32_t key) {
+ALIKE float score(const struct krn_oracle_attend *a, uint32_t h, uint32_t key) {
     uint32_t d = a->head_dim, kh = h / (a->heads / a->kv_heads);
     const float *q = a->q + (size_t)h * d;
     const float *k = a->keys + ((size_t)key * a->kv_heads + kh) * d;
@@ -106,7 +127,7 @@ static float score(const struct krn_oracle_attend *a, uint32_t h, uint32_t key) 
 }
 
 /* Keys [j0, j1), all of one tile of 64 and visible. */
-static void tile(const struct krn_oracle_attend *a, uint32_t h, uint32_t j0, uint32_t j1,
+ALIKE void tile(const struct krn_oracle_attend *a, uint32_t h, uint32_t j0, uint32_t j1,
                  struct soft *t) {
     uint32_t d = a->head_dim, kh = h / (a->heads / a->kv_heads);
     float s[KRN_TILE], lane[16] = {0}, max = t->max;
@@ -142,7 +163,7 @@ static void merge(struct soft *all, const struct soft *t, uint32_t d) {
     all->max = max;
 }
 
-void krn_oracle_attend(const struct krn_oracle_attend *a) {
+ALIKE void attend(const struct krn_oracle_attend *a) {
     uint32_t end = a->pos + 1;
     uint32_t begin = a->window != 0 && end > a->window ? end - a->window : 0;
     for (uint32_t h = 0; h < a->heads; h++) {
@@ -162,4 +183,46 @@ void krn_oracle_attend(const struct krn_oracle_attend *a) {
         for (uint32_t i = 0; i < a->head_dim; i++)
             a->out[(size_t)h * a->head_dim + i] = all.out[i] / all.sum;
     }
+}
+
+static void product_plain(const float *x, const struct krn_tensor *w, uint32_t segments,
+                          const struct krn_tensor *bias, bool add, float *y) {
+    product(x, w, segments, bias, add, y);
+}
+
+static void attend_plain(const struct krn_oracle_attend *a) {
+    attend(a);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("fma"))) static void product_fma(const float *x, const struct krn_tensor *w,
+                                                       uint32_t segments,
+                                                       const struct krn_tensor *bias, bool add,
+                                                       float *y) {
+    product(x, w, segments, bias, add, y);
+}
+
+__attribute__((target("fma"))) static void attend_fma(const struct krn_oracle_attend *a) {
+    attend(a);
+}
+
+static bool has_fma(void) {
+    return __builtin_cpu_supports("fma");
+}
+#else
+#define product_fma product_plain
+#define attend_fma  attend_plain
+static bool has_fma(void) {
+    return false;
+}
+#endif
+
+void krn_oracle_product(const float *x, const struct krn_tensor *w, uint32_t segments,
+                        const struct krn_tensor *bias, bool add, float *y) {
+    CHECK(segments >= 1 && segments <= KRN_V_MAX && w->dims[1] % segments == 0);
+    (has_fma() ? product_fma : product_plain)(x, w, segments, bias, add, y);
+}
+
+void krn_oracle_attend(const struct krn_oracle_attend *a) {
+    (has_fma() ? attend_fma : attend_plain)(a);
 }

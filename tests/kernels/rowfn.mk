@@ -19,7 +19,8 @@ tests_kernels_test_product_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_rows_SOURCES = tests/kernels/test_rows.c tests/kernels/kit.h
 tests_kernels_test_rows_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_rows_LDADD = $(RH_TEST_LDADD)
-EXTRA_DIST += tests/golden/rowfn.txt
+EXTRA_DIST += tests/golden/rowfn.txt tests/kernels/golden_print.c
+dist_check_SCRIPTS += tests/kernels/clang_golden.sh
 # make bench-kernels
 EXTRA_PROGRAMS += tests/bench/bench_kernels
 tests_bench_bench_kernels_SOURCES = tests/bench/bench_kernels.c tests/kernels/kit.h

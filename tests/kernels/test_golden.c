@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Golden digests: one value a row function, the same in tests/golden/rowfn.txt, in the program and from every table. With
- * the argument "print" the program writes the file's lines for the best table.
+ * Golden digests: one value a row function, the same in tests/golden/rowfn.txt, in the program and from every table.
  */
 #include "tests/harness.h"
 
@@ -58,20 +57,7 @@ START_TEST(selftest_names_what_differs) {
 }
 END_TEST
 
-static int print(void) {
-    unsigned n;
-    const struct krn_golden *golden = krn_golden_all(&n);
-    void *memory = kit_alloc(krn_golden_bytes());
-    for (unsigned i = 0; i < n; i++)
-        printf("%s %016" PRIx64 "\n", golden[i].name,
-               krn_golden_run(krn_rowfn_pick(NULL), i, memory));
-    free(memory);
-    return 0;
-}
-
-int main(int argc, char **argv) {
-    if (argc == 2 && strcmp(argv[1], "print") == 0)
-        return print();
+int main(void) {
     Suite *suite = suite_create("golden");
     TCase *tc = tcase_create("golden");
     tcase_add_test(tc, tables_give_the_golden_digests);

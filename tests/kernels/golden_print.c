@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Prints the golden digests that each table of this machine gives: "table function digest" a line. Built by
+ * clang_golden.sh with several compilers; `golden_print best` writes the lines of tests/golden/rowfn.txt.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/selftest.h"
+#include "tests/kernels/kit.h"
+
+static void print(const struct krn_rowfn *fn, bool named, void *memory) {
+    unsigned n;
+    const struct krn_golden *golden = krn_golden_all(&n);
+    for (unsigned i = 0; i < n; i++) {
+        if (named)
+            printf("%s ", fn->isa);
+        printf("%s %016" PRIx64 "\n", golden[i].name, krn_golden_run(fn, i, memory));
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct krn_rowfn *table[4];
+    unsigned n_tables = kit_tables(table);
+    void *memory = kit_alloc(krn_golden_bytes());
+    if (argc == 2 && strcmp(argv[1], "best") == 0) {
+        print(table[n_tables - 1], false, memory);
+    } else {
+        for (unsigned t = 0; t < n_tables; t++)
+            print(table[t], true, memory);
+    }
+    free(memory);
+    return 0;
+}
