@@ -128,7 +128,7 @@ ALIKE float score(const struct krn_oracle_attend *a, uint32_t h, uint32_t key) {
 
 /* Keys [j0, j1), all of one tile of 64 and visible. */
 ALIKE void tile(const struct krn_oracle_attend *a, uint32_t h, uint32_t j0, uint32_t j1,
-                 struct soft *t) {
+                struct soft *t) {
     uint32_t d = a->head_dim, kh = h / (a->heads / a->kv_heads);
     float s[KRN_TILE], lane[16] = {0}, max = t->max;
     for (uint32_t j = j0; j < j1; j++) {

@@ -1,6 +1,7 @@
 # Tests of row functions, draw, profiles, tables and the oracle.
 check_PROGRAMS += tests/kernels/test_approx tests/kernels/test_attend tests/kernels/test_draw \
-	tests/kernels/test_golden tests/kernels/test_product tests/kernels/test_rows
+	tests/kernels/test_golden tests/kernels/test_oracle tests/kernels/test_product \
+	tests/kernels/test_rows
 tests_kernels_test_approx_SOURCES = tests/kernels/test_approx.c tests/kernels/kit.h
 tests_kernels_test_approx_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_approx_LDADD = $(RH_TEST_LDADD)
@@ -19,6 +20,10 @@ tests_kernels_test_product_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_rows_SOURCES = tests/kernels/test_rows.c tests/kernels/kit.h
 tests_kernels_test_rows_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_rows_LDADD = $(RH_TEST_LDADD)
+tests_kernels_test_oracle_SOURCES = tests/kernels/test_oracle.c tests/kernels/kit.h \
+	tests/kernels/reference.c tests/kernels/reference.h
+tests_kernels_test_oracle_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_oracle_LDADD = $(RH_TEST_LDADD)
 EXTRA_DIST += tests/golden/rowfn.txt tests/kernels/golden_print.c
 dist_check_SCRIPTS += tests/kernels/clang_golden.sh
 # make bench-kernels

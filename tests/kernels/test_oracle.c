@@ -43,11 +43,10 @@ static void runner_open(struct runner *u, const struct krn_rowfn *fn, const stru
     const struct krn_config *c = &net->model->config;
     *u = (struct runner){.fn = fn, .net = net, .c = c, .profile = *profile};
     size_t q = (size_t)c->heads * c->head_dim, kv = (size_t)c->kv_heads * c->head_dim;
-    const size_t width[KRN_BUFS] = {[KRN_BUF_X] = c->hidden, [KRN_BUF_H] = c->hidden,
-                                    [KRN_BUF_Q] = q,         [KRN_BUF_K] = kv,
-                                    [KRN_BUF_V] = kv,        [KRN_BUF_A] = q,
-                                    [KRN_BUF_G] = c->ffn,    [KRN_BUF_U] = c->ffn,
-                                    [KRN_BUF_L] = c->vocab};
+    const size_t width[KRN_BUFS] = {
+        [KRN_BUF_X] = c->hidden, [KRN_BUF_H] = c->hidden, [KRN_BUF_Q] = q,
+        [KRN_BUF_K] = kv,        [KRN_BUF_V] = kv,        [KRN_BUF_A] = q,
+        [KRN_BUF_G] = c->ffn,    [KRN_BUF_U] = c->ffn,    [KRN_BUF_L] = c->vocab};
     memcpy(u->width, width, sizeof width);
     for (int b = 0; b < KRN_BUFS; b++)
         u->buf[b] = kit_floats(width[b] * context);
@@ -58,8 +57,10 @@ static void runner_open(struct runner *u, const struct krn_rowfn *fn, const stru
     u->rope = kit_floats((size_t)context * c->head_dim);
     krn_rope_table(&c->rope, c->head_dim, context, u->rope);
     u->layer_bytes = 64 * kv * 2 * sizeof(float);
-    u->kv = (struct krn_kv){.page_bytes = u->layer_bytes * c->layers, .page_tokens = 64,
-                            .kv_heads = c->kv_heads, .head_dim = c->head_dim};
+    u->kv = (struct krn_kv){.page_bytes = u->layer_bytes * c->layers,
+                            .page_tokens = 64,
+                            .kv_heads = c->kv_heads,
+                            .head_dim = c->head_dim};
     uint32_t n_pages = (context + 63) / 64;
     u->kv.pool = kit_alloc(n_pages * u->kv.page_bytes);
     memset(u->kv.pool, 0xff, n_pages * u->kv.page_bytes); /* NaN */
@@ -100,9 +101,14 @@ static void run_attend(struct runner *u, uint32_t pos, uint32_t rows) {
     for (uint32_t r = 0; r < rows; r += KRN_SPAN_ROWS)
         spans[n++] = (struct krn_span){r, rows - r < KRN_SPAN_ROWS ? rows - r : KRN_SPAN_ROWS,
                                        pos + r, u->pages};
-    struct krn_attend a = {.q = u->buf[KRN_BUF_Q], .ldq = u->width[KRN_BUF_Q],
-                           .out = u->buf[KRN_BUF_A], .ldo = u->width[KRN_BUF_A], .spans = spans,
-                           .n_spans = n, .kv = u->kv, .heads = u->c->heads,
+    struct krn_attend a = {.q = u->buf[KRN_BUF_Q],
+                           .ldq = u->width[KRN_BUF_Q],
+                           .out = u->buf[KRN_BUF_A],
+                           .ldo = u->width[KRN_BUF_A],
+                           .spans = spans,
+                           .n_spans = n,
+                           .kv = u->kv,
+                           .heads = u->c->heads,
                            .scale = krn_attend_scale(u->c->head_dim),
                            .segment = u->profile.attn_segment};
     u->fn->attend(&a, 0, n * u->c->kv_heads, scratch);
@@ -126,9 +132,16 @@ static void run_op(struct runner *u, uint32_t i, const uint32_t *ids, uint32_t p
         break;
     case KRN_OP_PRODUCT: {
         bias = widened(op->bias);
-        struct krn_product p = {.x = src, .ldx = ws, .rows = rows, .w = &u->w[i],
-                                .segments = op->split == KRN_SPLIT_ROWS ? u->profile.virtual_ranks : 1,
-                                .bias = bias, .add = op->add, .y = dst, .ldy = wd};
+        struct krn_product p = {.x = src,
+                                .ldx = ws,
+                                .rows = rows,
+                                .w = &u->w[i],
+                                .segments =
+                                    op->split == KRN_SPLIT_ROWS ? u->profile.virtual_ranks : 1,
+                                .bias = bias,
+                                .add = op->add,
+                                .y = dst,
+                                .ldy = wd};
         u->fn->product(&p, 0, u->w[i].n_blocks, scratch);
         break;
     }
@@ -161,7 +174,8 @@ static void check_model(struct kit_rand *r, const struct krn_config *config, enu
     struct krn_net net;
     struct krn_profile profile;
     struct krn_oracle *o;
-    ck_assert_msg(krn_model_synthetic(config, dtype, 7, &model, &note) == STATUS_OK, "%s", note.text);
+    ck_assert_msg(krn_model_synthetic(config, dtype, 7, &model, &note) == STATUS_OK, "%s",
+                  note.text);
     ck_assert_int_eq(krn_net_build(model, &net, &note), STATUS_OK);
     ck_assert_int_eq(krn_profile_portable(&model->config, v, &profile, &note), STATUS_OK);
     profile.attn_segment = 64; /* several segments in a short context */
@@ -199,9 +213,16 @@ static void check_model(struct kit_rand *r, const struct krn_config *config, enu
 
 static struct krn_config shape(uint32_t heads, uint32_t kv, uint32_t d, uint32_t hidden,
                                uint32_t ffn) {
-    return (struct krn_config){.family = "llama", .vocab = 101, .hidden = hidden, .layers = 2,
-                               .heads = heads, .kv_heads = kv, .head_dim = d, .ffn = ffn,
-                               .context = 256, .norm_eps = 1e-5f,
+    return (struct krn_config){.family = "llama",
+                               .vocab = 101,
+                               .hidden = hidden,
+                               .layers = 2,
+                               .heads = heads,
+                               .kv_heads = kv,
+                               .head_dim = d,
+                               .ffn = ffn,
+                               .context = 256,
+                               .norm_eps = 1e-5f,
                                .rope = {.kind = KRN_ROPE_PLAIN, .theta = 10000.0, .factor = 1.0},
                                .bos = -1};
 }
@@ -215,8 +236,11 @@ START_TEST(synthetic_models) {
     c.tied = true;
     check_model(&r, &c, KRN_F32, 0);
     c.attn_bias = c.attn_out_bias = c.mlp_bias = true;
-    c.rope = (struct krn_rope){.kind = KRN_ROPE_LLAMA3, .theta = 500000.0, .factor = 8.0,
-                               .low_freq_factor = 1.0, .high_freq_factor = 4.0,
+    c.rope = (struct krn_rope){.kind = KRN_ROPE_LLAMA3,
+                               .theta = 500000.0,
+                               .factor = 8.0,
+                               .low_freq_factor = 1.0,
+                               .high_freq_factor = 4.0,
                                .original_context = 64};
     check_model(&r, &c, KRN_F16, 0);
     c = shape(3, 1, 48, 50, 48);
@@ -245,7 +269,8 @@ struct fable {
 static void fable_open(struct fable *f) {
     struct status_note note;
     f->ref = reference_open();
-    ck_assert_msg(krn_model_open(f->ref->model_path, &f->model, &note) == STATUS_OK, "%s", note.text);
+    ck_assert_msg(krn_model_open(f->ref->model_path, &f->model, &note) == STATUS_OK, "%s",
+                  note.text);
     ck_assert_int_eq(krn_net_build(f->model, &f->net, &note), STATUS_OK);
     ck_assert_int_eq(krn_profile_portable(&f->model->config, 0, &f->profile, &note), STATUS_OK);
     ck_assert_int_eq(krn_oracle_open(&f->net, &f->profile, 4096, &f->o, &note), STATUS_OK);
@@ -274,7 +299,8 @@ START_TEST(hidden_states_of_the_reference) {
                 double off = relative(krn_oracle_hidden(f.o, l), want, REFERENCE_HIDDEN);
                 worst = off > worst ? off : worst;
             }
-            double off = relative(logits, trace->logits + (size_t)i * REFERENCE_VOCAB, REFERENCE_VOCAB);
+            double off =
+                relative(logits, trace->logits + (size_t)i * REFERENCE_VOCAB, REFERENCE_VOCAB);
             worst = off > worst ? off : worst;
         }
         printf("prompt %s: relative error at most %.2e\n", trace->prompt->name, worst);
