@@ -27,6 +27,7 @@ struct gpu_collective {
     /* part (n floats a row, rows rows) of every rank, laid side by side in all: all[r][rank * n +
      * i]. */
     enum status (*gather)(void *self, const float *part, float *all, size_t rows, size_t n);
+    const struct status_note *note; /* more about a failure; may be NULL */
 };
 
 struct gpu_device_config {

@@ -140,6 +140,11 @@ static void step_finish(struct cpu *c, const struct gpu_plan *p, struct gpu_resu
     }
 }
 
+static const char *exchange_text(const struct cpu *c, enum status status) {
+    const struct status_note *note = c->config.collective->note;
+    return note != NULL && note->text[0] != '\0' ? note->text : status_text(status);
+}
+
 /* Ranks agree whether the step is good, so that none runs ahead of what failed on another. */
 static void step_agree(struct cpu *c, const struct gpu_plan *p, struct gpu_result *r) {
     const struct gpu_collective *all = c->config.collective;
@@ -149,7 +154,7 @@ static void step_agree(struct cpu *c, const struct gpu_plan *p, struct gpu_resul
         return;
     if (status != STATUS_OK) {
         r->status = status_say(&r->note, status, "plan %llu: %s", (unsigned long long)p->number,
-                               status_text(status));
+                               exchange_text(c, status));
         return;
     }
     for (uint32_t i = 0; i < c->config.world && r->status == STATUS_OK; i++)
@@ -174,8 +179,8 @@ static void step_run(struct cpu *c, const struct gpu_plan *p, struct gpu_result 
     r->kernel_ns = clock_ns() - begin;
     r->status = c->status;
     if (r->status != STATUS_OK)
-        status_say(&r->note, r->status, "plan %llu: the ranks' exchange: %s",
-                   (unsigned long long)p->number, status_text(r->status));
+        status_say(&r->note, r->status, "plan %llu: %s", (unsigned long long)p->number,
+                   exchange_text(c, r->status));
     else if (c->device.faults.step_fails)
         r->status = status_say(&r->note, STATUS_ROUND_FAILED, "plan %llu failed by a test's wish",
                                (unsigned long long)p->number);

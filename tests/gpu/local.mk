@@ -1,4 +1,5 @@
 # tests of gpu
+RH_CPU_RIG = tests/gpu/cpu_rig.c tests/gpu/cpu_rig.h tests/gpu/truth.c tests/gpu/truth.h tests/gpu/plan_make.h
 check_PROGRAMS += tests/gpu/test_plan tests/gpu/test_device_fake tests/gpu/test_team
 tests_gpu_test_plan_SOURCES = tests/gpu/test_plan.c tests/gpu/plan_make.h
 tests_gpu_test_plan_CFLAGS = $(RH_TEST_CFLAGS)
@@ -10,11 +11,11 @@ tests_gpu_test_team_SOURCES = tests/gpu/test_team.c
 tests_gpu_test_team_CFLAGS = $(RH_TEST_CFLAGS)
 tests_gpu_test_team_LDADD = $(RH_TEST_LDADD)
 check_PROGRAMS += tests/gpu/test_device_cpu
-tests_gpu_test_device_cpu_SOURCES = tests/gpu/test_device_cpu.c tests/gpu/cpu_rig.c tests/gpu/cpu_rig.h tests/gpu/plan_make.h
+tests_gpu_test_device_cpu_SOURCES = tests/gpu/test_device_cpu.c $(RH_CPU_RIG)
 tests_gpu_test_device_cpu_CFLAGS = $(RH_TEST_CFLAGS)
 tests_gpu_test_device_cpu_LDADD = $(RH_TEST_LDADD)
 check_PROGRAMS += tests/gpu/test_device_steps
-tests_gpu_test_device_steps_SOURCES = tests/gpu/test_device_steps.c tests/gpu/cpu_rig.c tests/gpu/cpu_rig.h tests/gpu/plan_make.h
+tests_gpu_test_device_steps_SOURCES = tests/gpu/test_device_steps.c $(RH_CPU_RIG)
 tests_gpu_test_device_steps_CFLAGS = $(RH_TEST_CFLAGS)
 tests_gpu_test_device_steps_LDADD = $(RH_TEST_LDADD)
 tests_gpu_test_device_steps_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap

@@ -2,96 +2,12 @@
  * The CPU device against the oracle, bit for bit: every shape, piece, thread count and instruction
  * set gives the logits and draws of one token at a time.
  */
-#include <math.h>
-#include <xxhash.h>
-
-#include "kernels/oracle.h"
-#include "tests/gpu/cpu_rig.h"
+#include "tests/gpu/truth.h"
 #include "tests/harness.h"
 
-enum { ROWS = 96, LENGTH = 210, SHAPES = 7 };
-
-#define BASE                                                                                       \
-    .layers = 2, .context = 256, .norm_eps = 1e-5F, .rope = {.kind = KRN_ROPE_PLAIN, .theta = 10000}
-static const struct shape {
-    const char *name;
-    struct krn_config config;
-    enum krn_dtype dtype;
-    uint32_t v; /* expected default V */
-} shapes[SHAPES] = {
-    {"multi-head",
-     {BASE, .vocab = 131, .hidden = 48, .heads = 4, .kv_heads = 4, .head_dim = 16, .ffn = 64,
-      .tied = true},
-     KRN_F32,
-     4},
-    {"grouped",
-     {BASE, .vocab = 160, .hidden = 64, .heads = 4, .kv_heads = 2, .head_dim = 32, .ffn = 192,
-      .tied = true},
-     KRN_BF16,
-     4},
-    {"eight",
-     {BASE, .vocab = 257, .hidden = 80, .heads = 8, .kv_heads = 2, .head_dim = 16, .ffn = 256,
-      .tied = false},
-     KRN_F16,
-     8},
-    {"one",
-     {BASE, .vocab = 33, .hidden = 33, .heads = 3, .kv_heads = 1, .head_dim = 48, .ffn = 80,
-      .tied = false},
-     KRN_BF16,
-     1},
-    {"biased",
-     {BASE, .vocab = 300, .hidden = 64, .heads = 2, .kv_heads = 2, .head_dim = 64, .ffn = 96,
-      .tied = false, .attn_bias = true, .attn_out_bias = true, .mlp_bias = true},
-     KRN_F32,
-     2},
-    {"llama3",
-     {.layers = 1,
-      .context = 256,
-      .norm_eps = 1e-6F,
-      .vocab = 96,
-      .hidden = 32,
-      .heads = 4,
-      .kv_heads = 1,
-      .head_dim = 16,
-      .ffn = 64,
-      .tied = true,
-      .rope = {KRN_ROPE_LLAMA3, 500000, 8, 1, 4, 64}},
-     KRN_F16,
-     4},
-    {"two",
-     {BASE, .vocab = 64, .hidden = 64, .heads = 6, .kv_heads = 6, .head_dim = 16, .ffn = 32,
-      .tied = true},
-     KRN_BF16,
-     2},
-};
+enum { ROWS = 96, LENGTH = TRUTH_LENGTH, SHAPES = TRUTH_SHAPES };
 
 static const char *const isas[] = {"scalar", "avx2", "avx512", "neon"};
-
-/* What the oracle says of a session: the logits after every token. */
-struct truth {
-    uint32_t ids[LENGTH];
-    uint64_t hashes[LENGTH];
-    uint32_t greedy[LENGTH];
-    float *logits; /* [LENGTH][vocab] */
-};
-
-static void truth_make(struct truth *t, const struct rig_model *m, uint64_t seed) {
-    struct status_note note = {{0}};
-    struct krn_oracle *o;
-    uint32_t vocab = m->model->config.vocab;
-    rig_ok(krn_oracle_open(&m->net, &m->profile, 256, &o, &note), &note);
-    t->logits = malloc(sizeof(float) * LENGTH * vocab);
-    for (uint32_t i = 0; i < LENGTH; i++) {
-        float *row = t->logits + (size_t)i * vocab;
-        t->ids[i] = (uint32_t)(test_random(&seed) % vocab);
-        ck_assert(krn_oracle_feed(o, t->ids[i], row));
-        t->hashes[i] = XXH3_64bits(row, vocab * sizeof *row);
-        struct krn_drawn drawn;
-        krn_oracle_draw(row, vocab, &test_greedy, t->ids, i + 1, i + 1, NULL, 0, NULL, &drawn);
-        t->greedy[i] = drawn.token;
-    }
-    krn_oracle_close(o);
-}
 
 static void compare(const struct truth *t, const uint64_t *hashes, const uint32_t *tokens,
                     const char *what, uint32_t threads) {
@@ -108,22 +24,21 @@ START_TEST(test_shapes) {
     uint32_t tokens[LENGTH];
     for (int i = 0; i < SHAPES; i++) {
         struct rig_model m;
-        rig_model_synthetic(&m, &shapes[i].config, shapes[i].dtype, 7 + (uint64_t)i, 0);
-        ck_assert_uint_eq(m.profile.virtual_ranks, shapes[i].v);
+        rig_model_synthetic(&m, &truth_shapes[i].config, truth_shapes[i].dtype, 7 + (uint64_t)i, 0);
+        ck_assert_uint_eq(m.profile.virtual_ranks, truth_shapes[i].v);
         truth_make(&t, &m, 100 + (uint64_t)i);
         for (uint32_t threads = 1; threads <= 5; threads++) {
             struct rig r;
             rig_open(&r, &m, ROWS, threads, NULL);
             ck_assert_uint_eq(gpu_device_cpu_threads(r.d), threads);
             rig_hashes(&r, 1, t.ids, LENGTH, NULL, hashes, tokens);
-            compare(&t, hashes, tokens, shapes[i].name, threads);
+            compare(&t, hashes, tokens, truth_shapes[i].name, threads);
             for (int again = 0; again < 2; again++) {
                 rig_hashes(&r, 2, t.ids, LENGTH, &pieces, hashes, tokens);
-                compare(&t, hashes, tokens, shapes[i].name, threads);
+                compare(&t, hashes, tokens, truth_shapes[i].name, threads);
             }
             rig_close(&r);
         }
-        free(t.logits);
         rig_model_close(&m);
     }
 }
@@ -135,7 +50,8 @@ START_TEST(test_isas) {
     uint32_t tokens[LENGTH], ran = 0;
     for (int i = 0; i < SHAPES; i += 2) {
         struct rig_model m;
-        rig_model_synthetic(&m, &shapes[i].config, shapes[i].dtype, 70 + (uint64_t)i, 0);
+        rig_model_synthetic(&m, &truth_shapes[i].config, truth_shapes[i].dtype, 70 + (uint64_t)i,
+                            0);
         truth_make(&t, &m, 5);
         for (size_t k = 0; k < sizeof isas / sizeof isas[0]; k++) {
             if (krn_rowfn_pick(isas[k]) == NULL)
@@ -147,7 +63,6 @@ START_TEST(test_isas) {
             rig_close(&r);
             ran++;
         }
-        free(t.logits);
         rig_model_close(&m);
     }
     ck_assert_uint_ge(ran, 4);
@@ -162,7 +77,7 @@ START_TEST(test_virtual_ranks) {
     for (uint32_t v = 1; v <= 8; v *= 2) {
         struct rig_model m;
         struct rig r;
-        rig_model_synthetic(&m, &shapes[2].config, KRN_F32, 3, v);
+        rig_model_synthetic(&m, &truth_shapes[2].config, KRN_F32, 3, v);
         truth_make(&t, &m, 9);
         rig_open(&r, &m, ROWS, 2, NULL);
         rig_hashes(&r, 1, t.ids, LENGTH, NULL, hashes, tokens);
@@ -170,7 +85,6 @@ START_TEST(test_virtual_ranks) {
         differ += v > 1 && hashes[50] != first;
         first = v == 1 ? hashes[50] : first;
         rig_close(&r);
-        free(t.logits);
         rig_model_close(&m);
     }
     ck_assert_uint_eq(differ, 3);
@@ -186,7 +100,7 @@ START_TEST(test_company) {
     struct rig_model m;
     struct rig r;
     uint64_t seed = 77;
-    rig_model_synthetic(&m, &shapes[1].config, KRN_BF16, 21, 0);
+    rig_model_synthetic(&m, &truth_shapes[1].config, KRN_BF16, 21, 0);
     rig_open(&r, &m, 200, 2, NULL);
     gpu_device_cpu_poison(r.d, true);
     for (uint32_t p = 1; p < r.n_pages; p++)
@@ -224,8 +138,6 @@ START_TEST(test_company) {
             }
         }
     }
-    for (uint32_t i = 0; i < SESSIONS; i++)
-        free(t[i].logits);
     rig_close(&r);
     rig_model_close(&m);
 }
@@ -239,7 +151,7 @@ START_TEST(test_shared_prefix) {
     static const uint32_t offsets[] = {1, 15, 16, 63, 64, 65, 100, 127, 128, 130, 191, 209};
     struct rig_model m;
     struct rig r;
-    rig_model_synthetic(&m, &shapes[4].config, KRN_F32, 23, 0);
+    rig_model_synthetic(&m, &truth_shapes[4].config, KRN_F32, 23, 0);
     truth_make(&t, &m, 1);
     rig_open(&r, &m, LENGTH, 2, NULL);
     gpu_device_cpu_poison(r.d, true);
@@ -262,7 +174,6 @@ START_TEST(test_shared_prefix) {
         ck_assert_uint_eq(result->drawn[0].finite, 1);
         ck_assert_uint_eq(result->drawn[0].logits_hash, t.hashes[LENGTH - 1]);
     }
-    free(t.logits);
     rig_close(&r);
     rig_model_close(&m);
 }

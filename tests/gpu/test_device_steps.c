@@ -205,7 +205,7 @@ START_TEST(test_from_draw) {
             r = NULL;
             if (!ahead) {
                 r = rig_step(&b.r, 0, NULL, 0, &seq, 1);
-            } else { /* the slot drew in the plan before the one of the other session: draw again to be next */
+            } else { /* the other session came between: draw again */
                 struct test_seq again = seq;
                 again.from_draw = false;
                 again.first_pos = s[i].done - 1;

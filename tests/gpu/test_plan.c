@@ -213,172 +213,90 @@ START_TEST(test_resealed) {
 END_TEST
 
 /* One wrong field a case; each resealed, each refused with a sentence that names the thing. */
-enum wrong {
-    SEQ_SLOT_TWICE,
-    SEQ_SLOT_HIGH,
-    SEQ_ROWS_HIGH,
-    SEQ_ROWS_ZERO,
-    SEQ_GAP,
-    SEQ_PAGES_HIGH,
-    SEQ_PAGES_SHORT,
-    SEQ_POS_WRAPS,
-    SEQ_DRAWS_HIGH,
-    DRAW_ROW,
-    DRAW_SEQ,
-    DRAW_EXTRA,
-    DRAW_COUNTS,
-    DRAW_COUNTS_WRAP,
-    DRAW_BIAS,
-    DRAW_MASK,
-    DRAW_NAN,
-    DRAW_TOP,
-    DRAW_FLAGS,
-    DRAW_TWICE,
-    ROW_TOKEN,
-    ROW_FLAGS,
-    ROW_FROM,
-    PAGE_SINK,
-    PAGE_HIGH,
-    COPY_SELF,
-    COPY_SINK,
-    COPY_LONG,
-    COUNT_ID,
-    BIAS_ID,
-    WORLD_ZERO,
-    WORLD_HIGH,
-    KEPT,
-    WRONGS
-};
-static const char *const wrong_names[WRONGS] = {
-    "slot",       "slot",        "rows",     "rows",     "rows",     "page table", "page table",
-    "page table", "draws",       "row",      "row",      "extra",    "counts",     "counts",
-    "biases",     "mask",        "sampling", "sampling", "sampling", "row",        "row",
-    "row",        "drawn token", "page 0",   "page 50",  "copy",     "copy",       "copy",
-    "count",      "bias",        "world",    "world",    "keeps"};
-
-static void break_plan(struct gpu_plan *p, enum wrong wrong) {
-    struct gpu_seq *s = gpu_plan_seqs(p);
-    struct gpu_draw *d = gpu_plan_draws(p);
-    struct gpu_row *rows = gpu_plan_rows(p);
-    struct gpu_copy *c = gpu_plan_copies(p);
-    switch (wrong) {
-    case SEQ_SLOT_TWICE:
-        s[2].slot = s[0].slot;
-        break;
-    case SEQ_SLOT_HIGH:
-        s[2].slot = GPU_SLOTS_MAX;
-        break;
-    case SEQ_ROWS_HIGH:
-        s[2].n_rows = 2;
-        break;
-    case SEQ_ROWS_ZERO:
-        s[2].n_rows = 0;
-        break;
-    case SEQ_GAP:
-        s[1].first_row++;
-        break;
-    case SEQ_PAGES_HIGH:
-        s[2].n_pages = 3;
-        break;
-    case SEQ_PAGES_SHORT:
-        s[0].n_pages = 1;
-        break;
-    case SEQ_POS_WRAPS:
-        s[0].first_pos = UINT32_MAX - 7;
-        break;
-    case SEQ_DRAWS_HIGH:
-        s[2].n_draws = 2;
-        break;
-    case DRAW_ROW:
-        d[0].row = 8;
-        break;
-    case DRAW_SEQ:
-        d[0].seq = 1;
-        break;
-    case DRAW_EXTRA:
-        d[1].extra_row = 7;
-        break;
-    case DRAW_COUNTS:
-        d[0].n_counts = 3;
-        break;
-    case DRAW_COUNTS_WRAP:
-        d[0].first_count = UINT32_MAX;
-        break;
-    case DRAW_BIAS:
-        d[1].first_bias = 1;
-        break;
-    case DRAW_MASK:
-        d[1].mask = 1;
-        break;
-    case DRAW_NAN:
-        d[1].sampling.temperature = (float)atof("nan");
-        break;
-    case DRAW_TOP:
-        d[1].sampling.n_top = KRN_TOP_MAX + 1;
-        break;
-    case DRAW_FLAGS:
-        d[1].sampling.flags = 64;
-        break;
-    case DRAW_TWICE:
-        d[2].row = d[1].row;
-        break;
-    case ROW_TOKEN:
-        rows[4].token = limits.vocab;
-        break;
-    case ROW_FLAGS:
-        rows[4].flags = 2;
-        break;
-    case ROW_FROM:
-        rows[4].flags = GPU_ROW_FROM_DRAW;
-        break;
-    case PAGE_SINK:
-        gpu_plan_pages(p)[1] = 0;
-        break;
-    case PAGE_HIGH:
-        gpu_plan_pages(p)[1] = PAGES;
-        break;
-    case COPY_SELF:
-        c->dst = c->src;
-        break;
-    case COPY_SINK:
-        c->dst = 0;
-        break;
-    case COPY_LONG:
-        c->tokens = 5;
-        break;
-    case COUNT_ID:
-        gpu_plan_counts(p)[1].id = 100;
-        break;
-    case BIAS_ID:
-        gpu_plan_bias(p)[0].id = 100;
-        break;
-    case WORLD_ZERO:
-        p->world = 0;
-        break;
-    case WORLD_HIGH:
-        p->world = 9;
-        break;
-    case KEPT:
-        for (int i = 1; i < 4; i++)
-            d[i].sampling.flags = KRN_DRAW_KEEP_LOGITS;
-        break;
-    case WRONGS:
-        break;
+#define IN(array, type, i, field, value, says)                                                     \
+    {                                                                                              \
+        offsetof(struct gpu_plan, off_##array), (i) * sizeof(type) + offsetof(type, field), value, \
+            says                                                                                   \
     }
+#define SEQ(i, field, value, says)  IN(seqs, struct gpu_seq, i, field, value, says)
+#define DRAW(i, field, value, says) IN(draws, struct gpu_draw, i, field, value, says)
+#define ROW(i, field, value, says)  IN(rows, struct gpu_row, i, field, value, says)
+#define COPY(field, value, says)    IN(copies, struct gpu_copy, 0, field, value, says)
+struct page {
+    uint32_t id;
+};
+static const struct {
+    size_t array, at;
+    uint32_t value;
+    const char *says;
+} wrongs[] = {
+    SEQ(2, slot, 3, "slot"),
+    SEQ(2, slot, GPU_SLOTS_MAX, "slot"),
+    SEQ(2, n_rows, 2, "rows"),
+    SEQ(2, n_rows, 0, "rows"),
+    SEQ(1, first_row, 9, "rows"),
+    SEQ(2, n_pages, 3, "page table"),
+    SEQ(0, n_pages, 1, "page table"),
+    SEQ(0, first_pos, UINT32_MAX - 7, "page table"),
+    SEQ(2, n_draws, 2, "draws"),
+    SEQ(1, reserved, 1, "position"),
+    DRAW(0, row, 8, "row"),
+    DRAW(2, row, 8, "row"), /* twice */
+    DRAW(0, seq, 1, "row"),
+    DRAW(1, extra_row, 7, "extra"),
+    DRAW(1, extra_row, 10, "extra"),
+    DRAW(0, n_counts, 3, "counts"),
+    DRAW(0, first_count, UINT32_MAX, "counts"),
+    DRAW(1, first_bias, 1, "biases"),
+    DRAW(1, mask, 1, "mask"),
+    DRAW(1, sampling.temperature, 0x7fc00000, "sampling"), /* NaN */
+    DRAW(1, sampling.top_p, 0x7f800000, "sampling"),       /* infinity */
+    DRAW(1, sampling.n_top, KRN_TOP_MAX + 1, "sampling"),
+    DRAW(1, sampling.flags, 64, "sampling"),
+    ROW(4, token, 100, "row"),
+    ROW(4, flags, 2, "row"),
+    ROW(4, flags, GPU_ROW_FROM_DRAW, "drawn token"),
+    IN(pages, struct page, 1, id, GPU_PAGE_SINK, "page 0"),
+    IN(pages, struct page, 1, id, PAGES, "page 50"),
+    COPY(dst, 9, "copy"), /* onto itself */
+    COPY(dst, GPU_PAGE_SINK, "copy"),
+    COPY(src, PAGES, "copy"),
+    COPY(tokens, 5, "copy"),
+    IN(counts, struct krn_count, 1, id, 100, "count"),
+    IN(bias, struct krn_bias, 0, id, 100, "bias"),
+};
+
+static void refused(struct gpu_plan *p, const char *says) {
+    struct status_note note = {{0}};
+    gpu_plan_seal(p, 7, 42);
+    ck_assert_int_eq(gpu_plan_check(p, p->bytes, 7, 42, &limits, PAGES, &note), STATUS_DESYNC);
+    ck_assert_msg(strstr(note.text, says) != NULL, "for %s it says: %s", says, note.text);
 }
 
 START_TEST(test_each_field) {
-    for (int w = 0; w < WRONGS; w++) {
-        struct gpu_round *round = round_with_plan(7, 42);
-        struct status_note note = {{0}};
-        break_plan(round->plan, (enum wrong)w);
-        gpu_plan_seal(round->plan, 7, 42);
-        enum status s =
-            gpu_plan_check(round->plan, round->plan->bytes, 7, 42, &limits, PAGES, &note);
-        ck_assert_msg(s == STATUS_DESYNC, "case %d was accepted", w);
-        ck_assert_msg(strstr(note.text, wrong_names[w]) != NULL, "case %d says: %s", w, note.text);
+    struct gpu_round *round;
+    for (size_t w = 0; w < sizeof wrongs / sizeof wrongs[0]; w++) {
+        round = round_with_plan(7, 42);
+        unsigned char *bytes = (unsigned char *)round->plan;
+        uint32_t off;
+        memcpy(&off, bytes + wrongs[w].array, sizeof off);
+        memcpy(bytes + off + wrongs[w].at, &wrongs[w].value, sizeof(uint32_t));
+        refused(round->plan, wrongs[w].says);
         gpu_round_free(round);
     }
+    round = round_with_plan(7, 42);
+    round->plan->world = 0;
+    refused(round->plan, "world of 0");
+    round->plan->world = 9;
+    refused(round->plan, "world of 9");
+    round->plan->world = 1;
+    round->plan->flags = 4;
+    refused(round->plan, "flags 4");
+    round->plan->flags = 0;
+    for (int i = 1; i < 4; i++)
+        gpu_plan_draws(round->plan)[i].sampling.flags = KRN_DRAW_KEEP_LOGITS;
+    refused(round->plan, "keeps 3");
+    gpu_round_free(round);
 }
 END_TEST
 

@@ -11,9 +11,8 @@
 enum { ROUNDS = 24, UNITS = 128 };
 
 struct work {
-    uint32_t cells
-        [2]
-        [UNITS]; /* plain memory: a broken order is a wrong sum, and a race for the thread sanitizer */
+    /* Plain memory: a broken order is a wrong sum, and a race for the thread sanitizer. */
+    uint32_t cells[2][UNITS];
     _Atomic uint32_t entered;
     uint32_t wrong[GPU_TEAM_MAX];
     uint32_t grain, fail_at;
