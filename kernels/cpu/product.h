@@ -11,17 +11,14 @@
 
 enum {
     PRODUCT_GROUP = 16, /* blocks of a panel at most */
-    PRODUCT_LEVELS = 4, /* partial sums that wait in the tree: log2(KRN_V_MAX) and the result */
     PRODUCT_ROWS_MAX = VEC_PANEL_R > VEC_ROWS ? VEC_PANEL_R : VEC_ROWS,
     PRODUCT_ACC = PRODUCT_ROWS_MAX * PRODUCT_GROUP * 16, /* floats of one tile's sums */
-    PRODUCT_PANEL =
-        KRN_SCRATCH_BYTES / 4 - (PRODUCT_LEVELS + 1) * PRODUCT_ACC - PRODUCT_ROWS_MAX * MICRO_XS
+    PRODUCT_PANEL = KRN_SCRATCH_BYTES / 4 - KRN_V_MAX * PRODUCT_ACC - PRODUCT_ROWS_MAX * MICRO_XS
 };
 _Static_assert(PRODUCT_PANEL >= 1 << 17, "a panel holds a block of 8,192 inputs");
 
 struct product_scratch {
-    float acc[PRODUCT_ACC];                   /* the running segment, [r][b][16] */
-    float level[PRODUCT_LEVELS][PRODUCT_ACC]; /* finished subtrees of 1, 2, 4, 8 segments */
+    float acc[KRN_V_MAX * PRODUCT_ACC]; /* sums of each segment: [s][r][b][16] */
     float x[PRODUCT_ROWS_MAX * MICRO_XS];
     float panel[PRODUCT_PANEL];
 };
@@ -30,24 +27,25 @@ static inline size_t product_element(enum krn_dtype dtype) {
     return dtype == KRN_F32 ? 4 : 2;
 }
 
-/* Segment s is complete in acc: adds it into the binary tree, left operand first. */
-static void product_push(struct product_scratch *t, uint32_t s, uint32_t floats) {
-    uint32_t l = 0;
-    for (; (s >> l & 1) != 0; l++)
-        for (uint32_t i = 0; i < floats; i += 16)
-            v_store(t->acc + i, v_add(v_load(t->level[l] + i), v_load(t->acc + i)));
-    memcpy(t->level[l], t->acc, floats * sizeof(float));
+/* Sixteen outputs: the segments' sums, `step` floats apart, added in one complete binary tree. */
+VEC_FN v16 product_tree(const float *acc, size_t step, const uint32_t segments) {
+    v16 t[KRN_V_MAX];
+    UNROLL for (uint32_t s = 0; s < segments; s++) t[s] = v_load(acc + s * step);
+    UNROLL for (uint32_t left = segments; left > 1; left /= 2) {
+        UNROLL for (uint32_t s = 0; s < left / 2; s++) t[s] = v_add(t[2 * s], t[2 * s + 1]);
+    }
+    return t[0];
 }
 
-/* y = root (+ bias) (+ y) for rows [r0, r0 + nr) and blocks [b0, b0 + nb). */
-static void product_finish(const struct krn_product *p, const float *root, uint32_t r0, uint32_t nr,
-                           uint32_t b0, uint32_t nb) {
+/* y = tree (+ bias) (+ y) for rows [r0, r0 + nr) and blocks [b0, b0 + nb). */
+VEC_FN void product_close(const struct krn_product *p, const float *acc, uint32_t r0, uint32_t nr,
+                          uint32_t b0, uint32_t nb, const uint32_t segments) {
     for (uint32_t r = 0; r < nr; r++) {
         float *y = p->y + (r0 + r) * p->ldy;
         for (uint32_t b = 0; b < nb; b++) {
             uint32_t col = (b0 + b) * 16;
             uint32_t n = p->w->n - col < 16 ? p->w->n - col : 16;
-            v16 v = v_load(root + (r * nb + b) * 16);
+            v16 v = product_tree(acc + (r * nb + b) * 16, nr * nb * 16, segments);
             if (p->bias != NULL)
                 v = v_add(v, v_load_n(p->bias + col, n));
             if (p->add)
@@ -57,12 +55,21 @@ static void product_finish(const struct krn_product *p, const float *root, uint3
     }
 }
 
-/* Where the whole sum lies when all segments are in. */
-static const float *product_root(const struct krn_product *p, const struct product_scratch *t) {
-    uint32_t l = 0;
-    while (1u << l < p->segments)
-        l++;
-    return p->segments == 1 ? t->acc : t->level[l];
+static void product_finish(const struct krn_product *p, const float *acc, uint32_t r0, uint32_t nr,
+                           uint32_t b0, uint32_t nb) {
+    switch (p->segments) {
+    case 1:
+        product_close(p, acc, r0, nr, b0, nb, 1);
+        break;
+    case 2:
+        product_close(p, acc, r0, nr, b0, nb, 2);
+        break;
+    case 4:
+        product_close(p, acc, r0, nr, b0, nb, 4);
+        break;
+    default:
+        product_close(p, acc, r0, nr, b0, nb, KRN_V_MAX);
+    }
 }
 
 /* Few rows: tiles straight over the packed form. */
@@ -75,25 +82,23 @@ static void product_direct(const struct krn_product *p, uint32_t block0, uint32_
     size_t e = product_element(w->dtype);
     for (uint32_t b = block0; b < block1;) {
         uint32_t nb = micro_blocks(widest, block1 - b);
+        const char *at = (const char *)w->data + (size_t)b * w->k * 16 * e;
         for (uint32_t i = 0; i < tiles; i++) {
             uint32_t r0 = (uint32_t)((uint64_t)p->rows * i / tiles);
             uint32_t nr = (uint32_t)((uint64_t)p->rows * (i + 1) / tiles) - r0;
             for (uint32_t s = 0; s < p->segments; s++) {
                 struct micro m = {.x = p->x + r0 * p->ldx + (size_t)s * len,
                                   .xs = p->ldx,
-                                  .w = (const char *)w->data +
-                                       ((size_t)b * w->k + (size_t)s * len) * 16 * e,
+                                  .w = at + (size_t)s * len * 16 * e,
                                   .wk = 16,
                                   .wb = (size_t)w->k * 16,
                                   .k = len,
-                                  .acc = t->acc,
+                                  .acc = t->acc + s * nr * nb * 16,
                                   .as = nb * 16,
                                   .fresh = 1};
                 micro_direct[w->dtype][nb][nr](&m);
-                if (p->segments > 1)
-                    product_push(t, s, nr * nb * 16);
             }
-            product_finish(p, product_root(p, t), r0, nr, b, nb);
+            product_finish(p, t->acc, r0, nr, b, nb);
         }
         b += nb;
     }
@@ -110,33 +115,38 @@ static void product_widen(const struct krn_packed *w, uint32_t b, uint32_t nb, f
             v_store(panel + i, v_load_f16(from + i));
 }
 
+/* Inputs [k0, k0 + kc) of a row tile lie in t->x: continues the chains of every segment that they touch, two blocks side by
+ * side. */
+static void product_chunk(const struct krn_product *p, const float *panel, uint32_t k0, uint32_t kc,
+                          uint32_t nr, uint32_t nb, struct product_scratch *t) {
+    uint32_t k = p->w->k, len = k / p->segments;
+    for (uint32_t b = 0; b < nb; b += VEC_PANEL_B) {
+        uint32_t n = nb - b < VEC_PANEL_B ? nb - b : VEC_PANEL_B;
+        for (uint32_t at = k0, end; at < k0 + kc; at = end) {
+            uint32_t s = at / len;
+            end = (s + 1) * len < k0 + kc ? (s + 1) * len : k0 + kc;
+            struct micro m = {.x = t->x + (at - k0),
+                              .w = panel + ((size_t)b * k + at) * 16,
+                              .wb = (size_t)k * 16,
+                              .k = end - at,
+                              .acc = t->acc + (s * nr * nb + b) * 16,
+                              .as = nb * 16,
+                              .fresh = at == s * len};
+            micro_panel[n][nr](&m);
+        }
+    }
+}
+
 /* One row tile against nb blocks of fp32 weights. */
 static void product_tile(const struct krn_product *p, const float *panel, uint32_t r0, uint32_t nr,
                          uint32_t b0, uint32_t nb, struct product_scratch *t) {
-    uint32_t k = p->w->k, len = k / p->segments;
-    for (uint32_t s = 0; s < p->segments; s++) {
-        for (uint32_t k0 = 0; k0 < len; k0 += MICRO_KC) {
-            uint32_t kc = len - k0 < MICRO_KC ? len - k0 : MICRO_KC;
-            size_t at = (size_t)s * len + k0;
-            for (uint32_t r = 0; r < nr; r++)
-                memcpy(t->x + r * MICRO_XS, p->x + (r0 + r) * p->ldx + at, kc * sizeof(float));
-            for (uint32_t b = 0; b < nb;) {
-                uint32_t n = nb - b < VEC_PANEL_B ? nb - b : VEC_PANEL_B;
-                struct micro m = {.x = t->x,
-                                  .w = panel + ((size_t)b * k + at) * 16,
-                                  .wb = (size_t)k * 16,
-                                  .k = kc,
-                                  .acc = t->acc + b * 16,
-                                  .as = nb * 16,
-                                  .fresh = k0 == 0};
-                micro_panel[n][nr](&m);
-                b += n;
-            }
-        }
-        if (p->segments > 1)
-            product_push(t, s, nr * nb * 16);
+    for (uint32_t k0 = 0; k0 < p->w->k; k0 += MICRO_KC) {
+        uint32_t kc = p->w->k - k0 < MICRO_KC ? p->w->k - k0 : MICRO_KC;
+        for (uint32_t r = 0; r < nr; r++)
+            memcpy(t->x + r * MICRO_XS, p->x + (r0 + r) * p->ldx + k0, kc * sizeof(float));
+        product_chunk(p, panel, k0, kc, nr, nb, t);
     }
-    product_finish(p, product_root(p, t), r0, nr, b0, nb);
+    product_finish(p, t->acc, r0, nr, b0, nb);
 }
 
 static void rowfn_product(const struct krn_product *p, uint32_t block0, uint32_t block1,
