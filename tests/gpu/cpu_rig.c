@@ -41,7 +41,7 @@ struct gpu_device_config rig_config(const struct rig_model *m, uint32_t rows, ui
                                 .counts = 64,
                                 .bias = 8,
                                 .mask_words = RIG_SEQS * ((m->model->config.vocab + 31) / 32),
-                                .kept_logits = 20,
+                                .kept_logits = rows,
                                 .vocab = m->model->config.vocab,
                                 .page_tokens = page_tokens};
     return (struct gpu_device_config){.net = &m->net,

@@ -19,3 +19,7 @@ tests_gpu_test_device_steps_SOURCES = tests/gpu/test_device_steps.c $(RH_CPU_RIG
 tests_gpu_test_device_steps_CFLAGS = $(RH_TEST_CFLAGS)
 tests_gpu_test_device_steps_LDADD = $(RH_TEST_LDADD)
 tests_gpu_test_device_steps_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap
+check_PROGRAMS += tests/gpu/test_fable
+tests_gpu_test_fable_SOURCES = tests/gpu/test_fable.c tests/kernels/reference.c tests/kernels/reference.h $(RH_CPU_RIG)
+tests_gpu_test_fable_CFLAGS = $(RH_TEST_CFLAGS)
+tests_gpu_test_fable_LDADD = $(RH_TEST_LDADD)
