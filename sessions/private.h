@@ -108,7 +108,7 @@ void ses_book_drop_cached(struct ses_book *b, ses_page_t page);
 uint32_t ses_book_forget_behind(struct ses_book *b, uint32_t root);
 /* A page of its own for a lane; whoever calls has it reserved. */
 ses_page_t ses_book_take(struct ses_book *b);
-/* Tells the trie of rows [0, n_rows): whole pages, with tail the rest too. Returns the last node. */
+/* Tells the trie of rows [0, n_rows): whole pages, with tail the rest. Returns the last node. */
 uint32_t ses_book_share(struct ses_book *b, struct ses_slot *s, const uint32_t *ids,
                         uint32_t n_rows, bool tail);
 /* Decides an admit now. SES_LATER: the slot has been set up and its restores begun, or, with

@@ -426,6 +426,26 @@ START_TEST(test_move_when_full) {
 }
 END_TEST
 
+/* A lane that was cancelled before its copy ran has nothing behind the shared pages to keep. */
+START_TEST(test_copy_that_never_ran) {
+    open_both(1, 16, 4, 4);
+    uint32_t ids[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    kept_once(0, ids, 7);
+    struct ses_admitted a;
+    struct ses_denied d;
+    struct model_lane *lane = &model.lane[1];
+    memcpy(lane->ids, ids, sizeof ids);
+    lane->n_ids = lane->max_tokens = 12;
+    EXPECT_EQ(admit(1, 1, &a, &d), STATUS_OK);
+    EXPECT(a.copy_src != 0);
+    lane->n_rows = 12; /* what it was to compute */
+    release(lane, 1);
+    EXPECT_EQ(counted().nodes, 2);
+    EXPECT_EQ(ses_trie_tokens_held(ses_book_trie(book)), 7);
+    close_both();
+}
+END_TEST
+
 START_TEST(test_denied) {
     open_both(1, 8, 4, 6);
     struct ses_admitted a;
@@ -511,6 +531,7 @@ int main(void) {
     tcase_add_test(tcase, test_evicted_is_said);
     tcase_add_test(tcase, test_least_recently_used_goes_first);
     tcase_add_test(tcase, test_move_when_full);
+    tcase_add_test(tcase, test_copy_that_never_ran);
     tcase_add_test(tcase, test_denied);
     tcase_add_test(tcase, test_same_prompt_twice_at_once);
     suite_add_tcase(suite, tcase);

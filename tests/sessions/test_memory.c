@@ -29,6 +29,10 @@ struct scene {
         releasing[MODEL_SLOTS];
     act_id_t memory;
     uint32_t requests, releases, counts, forgets, forgotten, drains;
+    bool told[PAGES + 1];        /* freed, and not given out again as far as is known */
+    bool shares[MODEL_SLOTS];    /* some page of the slot may be in the trie */
+    uint32_t ended[MODEL_SLOTS]; /* pages that nobody else can hold, of a slot that ends */
+    uint32_t ended_page[MODEL_SLOTS][PER_SLOT];
     bool draining, with_tier;
     struct job job[JOBS_MAX];
     uint32_t n_jobs, parked, restored, lost;
@@ -45,6 +49,8 @@ static bool busy(const struct scene *s, uint32_t slot) {
 static void end_lane(struct act_ctx *ctx, struct scene *s, struct model_lane *lane, uint32_t keep) {
     lane->live = false;
     s->releasing[lane->slot] = true;
+    s->ended[lane->slot] = keep == 0 && !s->shares[lane->slot] ? lane->n_pages : 0;
+    memcpy(s->ended_page[lane->slot], lane->page, PER_SLOT * sizeof *lane->page);
     ACT_SEND(ctx, s->memory, ses, release, .ids = lane->ids, .slot = lane->slot,
              .n_rows = lane->n_rows, .keep = keep);
     model_remember(s->model.past, &s->model.n_past, lane->tenant, lane->ids, lane->n_ids);
@@ -72,7 +78,7 @@ static void lane_goes_on(struct act_ctx *ctx, struct scene *s, struct model_lane
     } else if (lane->n_rows < lane->n_ids) {
         model_compute(m, lane);
     } else if (what < 3 && !sealing) {
-        s->sealing[lane->slot] = true;
+        s->sealing[lane->slot] = s->shares[lane->slot] = true;
         ACT_SEND(ctx, s->memory, ses, seal, .ids = lane->ids, .slot = lane->slot,
                  .n_rows = lane->n_rows);
     } else if (lane->n_ids == lane->max_tokens) {
@@ -117,6 +123,60 @@ static void tick(struct act_ctx *ctx, struct scene *s) {
     }
 }
 
+static void on_admitted(struct scene *s, const struct ses_admitted *a) {
+    EXPECT(s->admitting[a->slot]); /* I4: one answer */
+    s->admitting[a->slot] = false;
+    const uint32_t *table = &s->tables[a->slot * PER_SLOT];
+    model_admitted(&s->model, &s->model.lane[a->slot], a, table);
+    s->shares[a->slot] = a->matched > 0;
+    for (uint32_t i = 0; i < a->n_pages; i++)
+        s->tiers[table[i]] = s->told[table[i]] = false;
+}
+
+static void on_denied(struct scene *s, const struct ses_denied *d) {
+    EXPECT(s->admitting[d->slot]);
+    EXPECT((d->status == STATUS_NO_PAGES) == (d->pages_needed > PER_SLOT));
+    s->admitting[d->slot] = false;
+    s->model.denied++;
+}
+
+static void on_extended(struct scene *s, const struct ses_extended *e) {
+    EXPECT(s->extending[e->slot]);
+    EXPECT_EQ(e->n_pages, 1);
+    s->extending[e->slot] = false;
+    struct model_lane *lane = &s->model.lane[e->slot];
+    lane->page[lane->n_pages++] = e->page[0];
+    s->told[e->page[0]] = false;
+}
+
+static void on_released(struct scene *s, const struct ses_released *r) {
+    EXPECT(s->releasing[r->slot]);
+    s->releasing[r->slot] = false;
+    s->releases++;
+    for (uint32_t i = 0; i < s->ended[r->slot]; i++) /* the news comes first */
+        EXPECT(s->told[s->ended_page[r->slot][i]]);
+}
+
+static void on_freed(struct scene *s, const struct fab_page_freed *f) {
+    EXPECT(f->n > 0 && f->n <= 8);
+    for (uint32_t i = 0; i < f->n; i++) {
+        s->told[f->page[i]] = true;
+        if (!s->tiers[f->page[i]]) /* this news is older than what the tier was told */
+            model_freed(&s->model, &f->page[i], 1);
+    }
+}
+
+static void on_counted(struct act_ctx *ctx, struct scene *s, const struct ses_counted *c) {
+    s->last = *c;
+    if (!s->draining || c->token != s->counts)
+        return;
+    /* What is on its way to the tier can be forgotten only when it has come there. */
+    if (s->with_tier && c->nodes > 0 && ++s->drains < 1000)
+        drain(ctx, s);
+    else
+        act_rt_stop(act_rt_of(ctx));
+}
+
 static void planner_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
     struct scene *s = state;
     const void *body = msg->body;
@@ -127,62 +187,31 @@ static void planner_receive(struct act_ctx *ctx, void *state, const struct act_m
     case KIND_TICK:
         tick(ctx, s);
         break;
-    case ses_KIND_admitted: {
-        const struct ses_admitted *a = body;
-        EXPECT(s->admitting[a->slot]); /* I4: one answer */
-        s->admitting[a->slot] = false;
-        model_admitted(&s->model, &s->model.lane[a->slot], a, &s->tables[a->slot * PER_SLOT]);
-        for (uint32_t i = 0; i < a->n_pages; i++)
-            s->tiers[s->tables[a->slot * PER_SLOT + i]] = false;
+    case ses_KIND_admitted:
+        on_admitted(s, body);
         break;
-    }
-    case ses_KIND_denied: {
-        const struct ses_denied *d = body;
-        EXPECT(s->admitting[d->slot]);
-        EXPECT((d->status == STATUS_NO_PAGES) == (d->pages_needed > PER_SLOT));
-        s->admitting[d->slot] = false;
-        s->model.denied++;
+    case ses_KIND_denied:
+        on_denied(s, body);
         break;
-    }
-    case ses_KIND_extended: {
-        const struct ses_extended *e = body;
-        EXPECT(s->extending[e->slot]);
-        EXPECT_EQ(e->n_pages, 1);
-        s->extending[e->slot] = false;
-        struct model_lane *lane = &s->model.lane[e->slot];
-        lane->page[lane->n_pages++] = e->page[0];
+    case ses_KIND_extended:
+        on_extended(s, body);
         break;
-    }
     case ses_KIND_sealed:
         EXPECT(s->sealing[((const struct ses_sealed *)body)->slot]);
         s->sealing[((const struct ses_sealed *)body)->slot] = false;
         break;
     case ses_KIND_released:
-        EXPECT(s->releasing[((const struct ses_released *)body)->slot]);
-        s->releasing[((const struct ses_released *)body)->slot] = false;
-        s->releases++;
+        on_released(s, body);
         break;
     case ses_KIND_forgotten:
         s->forgotten++;
         break;
     case ses_KIND_counted:
-        s->last = *(const struct ses_counted *)body;
-        if (!s->draining || s->last.token != s->counts)
-            break;
-        /* What is on its way to the tier can be forgotten only when it has come there. */
-        if (s->with_tier && s->last.nodes > 0 && ++s->drains < 1000)
-            drain(ctx, s);
-        else
-            act_rt_stop(act_rt_of(ctx));
+        on_counted(ctx, s, body);
         break;
-    case fab_KIND_page_freed: {
-        const struct fab_page_freed *f = body;
-        EXPECT(f->n > 0 && f->n <= 8);
-        for (uint32_t i = 0; i < f->n; i++)
-            if (!s->tiers[f->page[i]]) /* this news is older than what the tier was told */
-                model_freed(&s->model, &f->page[i], 1);
+    case fab_KIND_page_freed:
+        on_freed(s, body);
         break;
-    }
     case ACT_KIND_stop:
         act_exit(ctx);
         break;
