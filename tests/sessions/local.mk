@@ -32,3 +32,11 @@ tests_sessions_test_memory_SOURCES = tests/sessions/test_memory.c tests/sessions
 	tests/sessions/lanes_model.h tests/sessions/lanes_model.c
 tests_sessions_test_memory_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_memory_LDADD = $(RH_TEST_LDADD)
+
+EXTRA_PROGRAMS += tests/bench/bench_sessions
+tests_bench_bench_sessions_SOURCES = tests/bench/bench_sessions.c
+tests_bench_bench_sessions_CFLAGS = $(AM_CFLAGS)
+tests_bench_bench_sessions_LDADD = $(RH_LIBS) $(RH_DEPS_LIBS)
+.PHONY: bench-sessions
+bench-sessions: tests/bench/bench_sessions$(EXEEXT)
+	./tests/bench/bench_sessions$(EXEEXT)
