@@ -3,6 +3,7 @@
  */
 #include "tests/kernels/reference.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -213,4 +214,16 @@ const struct reference_prompt *reference_find(const struct reference *r, const c
         if (strcmp(r->prompts[i].name, name) == 0)
             return &r->prompts[i];
     return NULL;
+}
+
+double reference_error(const float *x, const float *expected, size_t n) {
+    double most = 0, largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        double off = fabs((double)x[i] - (double)expected[i]);
+        most = off > most || isnan(off) ? off : most;
+        if (isnan(most))
+            return most;
+        largest = fmax(largest, fabs((double)expected[i]));
+    }
+    return most / largest;
 }

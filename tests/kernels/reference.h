@@ -69,5 +69,8 @@ struct reference *reference_open(void);
 void reference_close(struct reference *r);
 /* NULL when there is no prompt of that name. */
 const struct reference_prompt *reference_find(const struct reference *r, const char *name);
+/* Largest difference of n values, relative to the largest magnitude of `expected`; not finite when
+ * a value is not. */
+double reference_error(const float *x, const float *expected, size_t n);
 
 #endif

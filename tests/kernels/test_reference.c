@@ -54,17 +54,6 @@ static void close_all(void) {
     reference_close(ref);
 }
 
-static double relative_error(const float *x, const float *expected, size_t n) {
-    double most = 0, largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        double off = fabs((double)x[i] - (double)expected[i]);
-        ck_assert(isfinite(off));
-        most = off > most ? off : most;
-        largest = fmax(largest, fabs((double)expected[i]));
-    }
-    return most / largest;
-}
-
 static uint32_t best(const float *row) {
     uint32_t at = 0;
     for (uint32_t i = 1; i < REFERENCE_VOCAB; i++)
@@ -113,13 +102,13 @@ START_TEST(test_hidden) {
             }
             size_t row = (size_t)b * tokens + t;
             double error =
-                relative_error(x, trace->hidden + row * REFERENCE_HIDDEN, REFERENCE_HIDDEN);
+                reference_error(x, trace->hidden + row * REFERENCE_HIDDEN, REFERENCE_HIDDEN);
             worst_hidden = fmax(worst_hidden, error);
             ck_assert_msg(error <= HIDDEN_ERROR, "%s token %u boundary %u: %g", trace->prompt->name,
                           t, b, error);
         }
         const float *expected = trace->logits + (size_t)t * REFERENCE_VOCAB;
-        double error = relative_error(logits, expected, REFERENCE_VOCAB);
+        double error = reference_error(logits, expected, REFERENCE_VOCAB);
         worst_logits = fmax(worst_logits, error);
         ck_assert_msg(error <= LOGITS_ERROR, "%s token %u: logits differ by %g",
                       trace->prompt->name, t, error);
@@ -144,7 +133,7 @@ START_TEST(test_prompt) {
     krn_oracle_reset(oracle);
     for (uint32_t i = 0; i < p->n_ids; i++)
         ck_assert(krn_oracle_feed(oracle, ids[i], i + 1 == p->n_ids ? logits : NULL));
-    double error = relative_error(logits, p->first_logits, REFERENCE_VOCAB);
+    double error = reference_error(logits, p->first_logits, REFERENCE_VOCAB);
     ck_assert_msg(error <= LOGITS_ERROR, "%s: first logits differ by %g", p->name, error);
     for (uint32_t s = 0; s < steps; s++) {
         struct krn_drawn drawn;

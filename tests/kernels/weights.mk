@@ -21,3 +21,8 @@ tests_kernels_test_reference_SOURCES = tests/kernels/test_reference.c tests/kern
 	tests/kernels/reference.h
 tests_kernels_test_reference_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_reference_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/kernels/test_llama_variants
+tests_kernels_test_llama_variants_SOURCES = tests/kernels/test_llama_variants.c \
+	tests/kernels/reference.c tests/kernels/reference.h
+tests_kernels_test_llama_variants_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_llama_variants_LDADD = $(RH_TEST_LDADD)

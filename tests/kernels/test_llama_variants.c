@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the shipped model does not have: biases, untied output, other head counts and sizes, linear
+ * and llama3 angles, f16 and f32 weights, several files. Directories written by transformers, its
+ * float32 outputs, and the oracle at every V that the model allows.
+ */
+#include "tests/harness.h"
+
+#include <string.h>
+
+#include "kernels/oracle.h"
+#include "kernels/weights/file.h"
+#include "kernels/weights/safetensors.h"
+#include "tests/kernels/reference.h"
+
+/* Relative to the largest magnitude of a reference row; two float32 programs of this depth. */
+#define ERROR_MAX 5e-6
+
+enum { TOKENS = 100, VOCAB = 80, HIDDEN = 32, LAYERS = 2 };
+
+static struct status_note note;
+
+#define OK(expr) ck_assert_msg((expr) == STATUS_OK, "%s", note.text)
+
+static const struct {
+    const char *name;
+    uint32_t heads, kv_heads, head_dim, files;
+    bool tied, biases;
+    enum krn_rope_kind rope;
+    enum krn_dtype dtype;
+} variants[] = {
+    {"llama3", 4, 2, 16, 3, false, true, KRN_ROPE_LLAMA3, KRN_F32},
+    {"linear", 4, 1, 32, 1, true, false, KRN_ROPE_LINEAR, KRN_BF16},
+    {"plain", 2, 2, 16, 1, false, false, KRN_ROPE_PLAIN, KRN_F16},
+};
+enum { VARIANTS = sizeof variants / sizeof variants[0] };
+
+struct expected {
+    struct krn_file file;
+    struct krn_table table;
+    const int32_t *ids;
+    const float *logits, *hidden;
+};
+
+static const void *find(const struct expected *e, const char *name, uint64_t elements) {
+    for (uint32_t i = 0; i < e->table.n; i++)
+        if (strcmp(e->table.entries[i].name, name) == 0 &&
+            e->table.entries[i].bytes == elements * 4)
+            return e->file.bytes + e->table.entries[i].offset;
+    ck_abort_msg("no %s of %llu elements", name, (unsigned long long)elements);
+}
+
+static void expected_open(struct expected *e, const char *dir) {
+    char path[1200];
+    snprintf(path, sizeof path, "%s/expected.safetensors", dir);
+    OK(krn_file_open(path, UINT64_MAX, &e->file, &note));
+    OK(krn_table_parse(path, e->file.bytes, e->file.size, &e->table, &note));
+    e->ids = find(e, "ids", TOKENS);
+    e->logits = find(e, "logits", (uint64_t)TOKENS * VOCAB);
+    e->hidden = find(e, "hidden", (uint64_t)(LAYERS + 1) * TOKENS * HIDDEN);
+}
+
+static void check_tokens(struct krn_oracle *o, const struct expected *e, uint32_t v) {
+    float logits[VOCAB];
+    for (uint32_t t = 0; t < TOKENS; t++) {
+        ck_assert(krn_oracle_feed(o, (uint32_t)e->ids[t], logits));
+        for (uint32_t b = 0; b < LAYERS; b++) {
+            size_t row = (size_t)b * TOKENS + t;
+            double error =
+                reference_error(krn_oracle_hidden(o, b), e->hidden + row * HIDDEN, HIDDEN);
+            ck_assert_msg(error <= ERROR_MAX, "V %u token %u boundary %u: %g", v, t, b, error);
+        }
+        double error = reference_error(logits, e->logits + (size_t)t * VOCAB, VOCAB);
+        ck_assert_msg(error <= ERROR_MAX, "V %u token %u: logits differ by %g", v, t, error);
+    }
+}
+
+START_TEST(test_variant) {
+    char dir[1024];
+    struct expected e;
+    struct krn_model *m = NULL;
+    struct krn_net net;
+    snprintf(dir, sizeof dir, "%s/tests/reference/llama-variants/%s", test_srcdir(),
+             variants[_i].name);
+    expected_open(&e, dir);
+    OK(krn_model_open(dir, &m, &note));
+    const struct krn_config *c = &m->config;
+    ck_assert(c->heads == variants[_i].heads && c->kv_heads == variants[_i].kv_heads);
+    ck_assert(c->head_dim == variants[_i].head_dim && c->tied == variants[_i].tied);
+    ck_assert(c->attn_bias == variants[_i].biases && c->mlp_bias == variants[_i].biases);
+    ck_assert(c->rope.kind == variants[_i].rope && m->tensors[0].dtype == variants[_i].dtype);
+    ck_assert(c->n_eos == 2 && c->eos[1] == 2 && c->bos == 0 && !c->has_sampling);
+    OK(krn_net_build(m, &net, &note));
+    uint32_t most = krn_profile_virtual_ranks_max(c, 16);
+    for (uint32_t v = 1; v <= most; v *= 2) {
+        struct krn_profile profile;
+        struct krn_oracle *o = NULL;
+        OK(krn_profile_portable(c, v, &profile, &note));
+        OK(krn_oracle_open(&net, &profile, c->context, &o, &note));
+        check_tokens(o, &e, v);
+        krn_oracle_close(o);
+    }
+    krn_net_free(&net);
+    krn_model_close(m);
+    krn_table_free(&e.table);
+    krn_file_close(&e.file);
+}
+END_TEST
+
+int main(void) {
+    Suite *s = suite_create("llama_variants");
+    TCase *t = tcase_create("variants");
+    tcase_add_loop_test(t, test_variant, 0, VARIANTS);
+    suite_add_tcase(s, t);
+    return test_run(s);
+}
