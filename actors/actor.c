@@ -126,15 +126,9 @@ void act_post(struct act_rt *rt, act_id_t to, uint16_t kind, const void *body, s
 
 /* ---- receive ---- */
 
-static inline void act_receive(struct act_ctx *ctx, struct act_actor *actor, struct act_msg *msg) {
-    check_context(actor->kind->name, act_trace_name(msg->kind));
-    actor->kind->receive(ctx, actor->state, msg);
-}
-
 /* Timers may have been cancelled since they fired; who starts while the runtime stops is told at
  * once. */
-static bool act_runtime_message(struct act_ctx *ctx, struct act_actor *actor,
-                                const struct act_msg *msg) {
+bool act_runtime_message(struct act_ctx *ctx, struct act_actor *actor, const struct act_msg *msg) {
     if (msg->kind == ACT_KIND_timer) {
         uint64_t name;
         memcpy(&name, msg->body + sizeof(struct act_timer_msg), sizeof name);
@@ -145,37 +139,6 @@ static bool act_runtime_message(struct act_ctx *ctx, struct act_actor *actor,
         act_send_own(ctx, actor, ACT_KIND_stop, NULL, 0);
     }
     return true;
-}
-
-/* After receive or batch_end: false when the actor ended; then its slot may serve another one
- * already. */
-static inline bool act_lives_on(struct act_ctx *ctx, struct act_actor *actor) {
-    bool ends = actor->exiting;
-    if (__builtin_expect(ends, 0))
-        act_actor_end(ctx, actor);
-    ctx->current = NULL;
-    ctx->self = 0;
-    return !ends;
-}
-
-bool act_deliver(struct act_ctx *ctx, struct act_actor *actor, struct act_msg *msg) {
-    ctx->current = actor;
-    ctx->self = act_id_of(ctx->rt, actor);
-    bool wanted = true;
-    if (__builtin_expect(msg->kind <= ACT_KIND_timer, 0))
-        wanted = act_runtime_message(ctx, actor, msg);
-    if (wanted)
-        act_receive(ctx, actor, msg);
-    act_node_free(ctx, msg);
-    return act_lives_on(ctx, actor);
-}
-
-bool act_batch_end(struct act_ctx *ctx, struct act_actor *actor) {
-    ctx->current = actor;
-    ctx->self = act_id_of(ctx->rt, actor);
-    check_context(actor->kind->name, "batch end");
-    actor->kind->batch_end(ctx, actor->state);
-    return act_lives_on(ctx, actor);
 }
 
 /* ---- life ---- */
@@ -194,10 +157,11 @@ static act_id_t act_actor_begin(struct act_rt *rt, uint32_t slot, const struct a
     uint64_t generation = tag >> 32;
     if (generation == 0)
         generation = 1;
+    actor->id = generation << 32 | slot;
     /* release: pairs with the acquire in act_send_flags */
     atomic_store_explicit(&rt->tags[slot], generation << 32 | worker, memory_order_release);
     atomic_fetch_add_explicit(&rt->live, 1, memory_order_relaxed);
-    return generation << 32 | slot;
+    return actor->id;
 }
 
 act_id_t act_spawn_here(struct act_ctx *ctx, const struct act_kind *kind, void *state) {
@@ -279,7 +243,7 @@ void act_actor_end(struct act_ctx *ctx, struct act_actor *actor) {
     struct act_rt *rt = ctx->rt;
     const struct act_kind *kind = actor->kind;
     void *state = actor->state;
-    act_id_t id = act_id_of(rt, actor);
+    act_id_t id = actor->id;
     CHECK(actor->alive);
     actor->alive = false;
     /* release: a sender that still sees the old generation is answered by its letter coming home */

@@ -6,21 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static _Thread_local const char *context_actor = "none";
-static _Thread_local const char *context_message = "none";
-static _Thread_local unsigned long long context_plan;
+#include "actors/trace.h"
 
-void check_context(const char *actor, const char *message) {
-    context_actor = actor;
-    context_message = message;
-}
-
-void check_context_plan(unsigned long long plan) {
-    context_plan = plan;
-}
+_Thread_local struct check_here check_here;
 
 _Noreturn void check_failed(const char *file, int line, const char *cond) {
+    const char *actor = check_here.actor != NULL ? check_here.actor : "none";
+    const char *message = check_here.message;
+    if (message == NULL)
+        message = check_here.kind != 0 ? act_trace_name((uint16_t)check_here.kind) : "none";
     fprintf(stderr, "roundhouse: bug: %s:%d: %s does not hold (actor %s, message %s, plan %llu)\n",
-            file, line, cond, context_actor, context_message, context_plan);
+            file, line, cond, actor, message, check_here.plan);
     abort();
 }

@@ -141,12 +141,13 @@ static bool reader_more_follows(struct journal_reader *r, uint64_t offset) {
 enum status journal_read_open(const char *path, struct journal_reader **out,
                               struct status_note *note) {
     struct journal_reader *r = malloc(sizeof *r);
+    *out = NULL;
     if (r == NULL)
         return status_say(note, STATUS_NO_MEMORY, "%s: no memory for reading", path);
     memset(r, 0, offsetof(struct journal_reader, window));
     enum status s = STATUS_OK;
     struct stat st;
-    struct journal_header header;
+    struct journal_header header = {.version = 0};
     const unsigned char *p;
     uint64_t have = 0;
     r->fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -253,8 +254,9 @@ static bool journal_write(int fd, const void *data, size_t bytes, uint64_t offse
 static enum status journal_find_end(const char *path, uint64_t *end, struct status_note *note) {
     struct journal_reader *r;
     struct journal_record record;
-    TRY(journal_read_open(path, &r, note));
-    enum status s;
+    enum status s = journal_read_open(path, &r, note);
+    if (s != STATUS_OK || r == NULL)
+        return s;
     while ((s = journal_read_next(r, &record, note)) == STATUS_OK)
         ;
     *end = r->at;

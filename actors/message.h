@@ -63,11 +63,15 @@ static inline void act_body_copy(unsigned char *to, const void *from, size_t byt
     }
 }
 
-static inline act_id_t act_id_of(const struct act_rt *rt, const struct act_actor *actor) {
-    /* relaxed: the caller is the worker that writes this tag, or the spawner before anybody knows
-     * it */
-    uint64_t tag = atomic_load_explicit(&rt->tags[actor->slot], memory_order_relaxed);
-    return (tag & ACT_GENERATION_MASK) | actor->slot;
+/* Last in the run queue. */
+static inline void act_make_ready(struct act_ctx *ctx, struct act_actor *actor) {
+    actor->queued = true;
+    actor->run_next = NULL;
+    if (ctx->run_head == NULL)
+        ctx->run_head = actor;
+    else
+        ctx->run_tail->run_next = actor;
+    ctx->run_tail = actor;
 }
 
 /* Puts a message into the private queue of an actor of this worker. */
@@ -83,15 +87,45 @@ static inline void act_enqueue(struct act_ctx *ctx, struct act_actor *actor, str
     else
         actor->tail[urgent]->link = msg;
     actor->tail[urgent] = msg;
-    if (!actor->queued) {
-        actor->queued = true;
-        actor->run_next = NULL;
-        if (ctx->run_head == NULL)
-            ctx->run_head = actor;
-        else
-            ctx->run_tail->run_next = actor;
-        ctx->run_tail = actor;
-    }
+    if (!actor->queued)
+        act_make_ready(ctx, actor);
+}
+
+/* An actor's turn: one or more deliveries, perhaps a batch end. */
+static inline void act_turn_begin(struct act_ctx *ctx, struct act_actor *actor) {
+    ctx->current = actor;
+    ctx->self = actor->id;
+    check_context(actor->kind->name, NULL);
+}
+
+static inline void act_turn_end(struct act_ctx *ctx) {
+    ctx->current = NULL;
+    ctx->self = 0;
+}
+
+/* After receive or batch_end: false when the actor ended; then its slot may serve another already.
+ */
+static inline bool act_lives_on(struct act_ctx *ctx, struct act_actor *actor) {
+    if (__builtin_expect(!actor->exiting, 1))
+        return true;
+    act_actor_end(ctx, actor);
+    return false;
+}
+
+/* One message; frees the envelope. False when the actor ended by it. */
+static inline bool act_deliver(struct act_ctx *ctx, struct act_actor *actor, struct act_msg *msg) {
+    check_here.kind = msg->kind;
+    if (__builtin_expect(msg->kind > ACT_KIND_timer, 1) || act_runtime_message(ctx, actor, msg))
+        actor->kind->receive(ctx, actor->state, msg);
+    act_node_free(ctx, msg);
+    return act_lives_on(ctx, actor);
+}
+
+/* Its mailbox ran empty. False when the actor ended by it. */
+static inline bool act_batch_end(struct act_ctx *ctx, struct act_actor *actor) {
+    check_here.message = "batch end";
+    actor->kind->batch_end(ctx, actor->state);
+    return act_lives_on(ctx, actor);
 }
 
 #endif

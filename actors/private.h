@@ -42,6 +42,7 @@ _Static_assert(sizeof(void *) == 8, "links hold a generation and a reference");
 struct act_actor {
     const struct act_kind *kind;
     void *state;
+    act_id_t id;
     struct act_msg *head[2], *tail[2]; /* [1] is urgent; tail is meaningless while head is NULL */
     struct act_actor *run_next;
     uint64_t priority;   /* SIM: rank in the priority-change order */
@@ -116,10 +117,8 @@ enum act_stopping { ACT_STOP_NOT, ACT_STOP_ASKED, ACT_STOP_NOW };
 
 /* actor.c */
 void act_actor_end(struct act_ctx *ctx, struct act_actor *actor);
-/* One message to one actor of this worker; frees the envelope. False when the actor ended by it. */
-bool act_deliver(struct act_ctx *ctx, struct act_actor *actor, struct act_msg *msg);
-/* Its mailbox ran empty. False when the actor ended by it. */
-bool act_batch_end(struct act_ctx *ctx, struct act_actor *actor);
+/* A start or timer message: false when it is not to be received. */
+bool act_runtime_message(struct act_ctx *ctx, struct act_actor *actor, const struct act_msg *msg);
 void act_letter_home(struct act_ctx *ctx, act_id_t to, struct act_msg *msg);
 /* A message of the runtime itself to an actor of this worker. */
 void act_send_own(struct act_ctx *ctx, struct act_actor *actor, uint16_t kind, const void *body,

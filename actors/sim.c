@@ -212,10 +212,11 @@ static bool sim_deliver(struct act_ctx *ctx) {
     sim_digest(sim, (uint64_t)msg->kind << 48 ^ sim->now_ns);
     if (sim->print != NULL)
         sim_print(sim, actor, msg);
-    if (!act_deliver(ctx, actor, msg))
-        return true;
-    if (actor->kind->batch_end != NULL && actor->waiting[0] + actor->waiting[1] == 0)
+    act_turn_begin(ctx, actor);
+    if (act_deliver(ctx, actor, msg) && actor->kind->batch_end != NULL &&
+        actor->waiting[0] + actor->waiting[1] == 0)
         act_batch_end(ctx, actor);
+    act_turn_end(ctx);
     return true;
 }
 
@@ -234,7 +235,7 @@ bool act_sim_step(struct act_rt *rt, uint64_t max_messages) {
                 return false;
         }
         if (!sim_deliver(ctx)) {
-            check_context("none", "none");
+            check_context(NULL, "none");
             return false;
         }
     }

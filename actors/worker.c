@@ -117,31 +117,32 @@ static inline struct act_msg *worker_next(struct act_actor *actor) {
     return msg;
 }
 
-static void worker_turn(struct act_ctx *ctx) {
-    struct act_actor *actor = ctx->run_head;
-    ctx->run_head = actor->run_next;
-    /* relaxed: a name for watch.c */
-    atomic_store_explicit(&ctx->running, actor->kind, memory_order_relaxed);
+/* The actor's messages, at most ACT_BATCH. False when it ended. */
+static inline bool worker_batch(struct act_ctx *ctx, struct act_actor *actor) {
     for (int i = 0; i < ACT_BATCH; i++) {
         struct act_msg *msg = worker_next(actor);
         if (msg == NULL)
             break;
         if (!act_deliver(ctx, actor, msg))
-            return;
+            return false;
     }
-    if (actor->kind->batch_end != NULL && actor->head[0] == NULL && actor->head[1] == NULL &&
-        !act_batch_end(ctx, actor))
+    return actor->kind->batch_end == NULL || actor->head[0] != NULL || actor->head[1] != NULL ||
+           act_batch_end(ctx, actor);
+}
+
+static void worker_turn(struct act_ctx *ctx) {
+    struct act_actor *actor = ctx->run_head;
+    ctx->run_head = actor->run_next;
+    /* relaxed: a name for watch.c */
+    atomic_store_explicit(&ctx->running, actor->kind, memory_order_relaxed);
+    act_turn_begin(ctx, actor);
+    bool lives = worker_batch(ctx, actor);
+    act_turn_end(ctx);
+    if (!lives)
         return;
-    if (actor->head[0] == NULL && actor->head[1] == NULL) {
-        actor->queued = false;
-        return;
-    }
-    actor->run_next = NULL;
-    if (ctx->run_head == NULL)
-        ctx->run_head = actor;
-    else
-        ctx->run_tail->run_next = actor;
-    ctx->run_tail = actor;
+    actor->queued = false;
+    if (actor->head[0] != NULL || actor->head[1] != NULL)
+        act_make_ready(ctx, actor);
 }
 
 /* ---- time ---- */
@@ -229,7 +230,7 @@ static void worker_park(struct act_ctx *ctx) {
 }
 
 static void worker_idle(struct act_ctx *ctx) {
-    check_context("none", "none");
+    check_context(NULL, "none");
     atomic_store_explicit(&ctx->running, NULL, memory_order_relaxed);
     if (ctx->expected_here == 0 || !worker_spin(ctx))
         worker_park(ctx);
@@ -245,7 +246,7 @@ static void worker_leave(struct act_ctx *ctx) {
         act_node_free(ctx, msg);
     }
     atomic_store_explicit(&ctx->running, NULL, memory_order_relaxed);
-    check_context("none", "none");
+    check_context(NULL, "none");
 }
 
 void *act_worker_thread(void *arg) {

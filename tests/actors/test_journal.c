@@ -101,7 +101,7 @@ static void spill(const unsigned char *all, size_t n) {
 
 START_TEST(what_is_written_comes_back) {
     enum status end;
-    uint64_t torn;
+    uint64_t torn = 0;
     struct status_note note;
     for (size_t buffer = 400; buffer < 100000; buffer *= 5) {
         path_fresh();
@@ -121,7 +121,7 @@ START_TEST(a_torn_end_is_cut_off) {
     size_t n;
     unsigned char *all = slurp(&n);
     enum status end;
-    uint64_t torn;
+    uint64_t torn = 0;
     struct status_note note;
     uint32_t before = RECORDS;
     for (size_t cut = n; cut >= 32; cut -= cut < 40 ? 1 : 3) {
@@ -154,7 +154,7 @@ START_TEST(a_flipped_bit_is_named) {
     size_t n;
     unsigned char *all = slurp(&n);
     enum status end;
-    uint64_t torn;
+    uint64_t torn = 0;
     struct status_note note;
     size_t last = 0; /* where the last record begins */
     struct journal_reader *r;
