@@ -158,6 +158,10 @@ static void griever_receive(struct act_ctx *ctx, void *state, const struct act_m
         act_send(ctx, me->peer, K_GO, NULL, 0);
         act_send(ctx, me->peer, K_ONE, NULL, 0);
         act_send(ctx, act_self(ctx), K_DONE, NULL, 0);
+        act_timer_arm(ctx, 10000000000u, 0); /* so that a lost letter fails and does not hang */
+        break;
+    case ACT_KIND_timer:
+        act_rt_stop(act_rt_of(ctx));
         break;
     case ACT_KIND_gone:
         note_letter(me, msg);

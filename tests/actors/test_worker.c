@@ -134,6 +134,86 @@ START_TEST(no_wake_is_lost) {
 }
 END_TEST
 
+/* ---- traffic among many actors, some of which end: nothing is lost or doubled ---- */
+
+enum { CITY = 24, BALLS = 64, HOPS = 3000 };
+
+struct city {
+    act_id_t ids[CITY];
+    struct dweller {
+        struct city *city;
+        uint64_t rng;
+        uint32_t index, received;
+    } dwellers[CITY];
+    /* acquire and release pair between all dwellers: the last one stops the runtime */
+    _Atomic uint32_t balls_ended, letters;
+};
+struct hop {
+    uint32_t ball, left;
+};
+
+static void dweller_pass(struct act_ctx *ctx, struct dweller *me, struct hop hop) {
+    me->rng = me->rng * 6364136223846793005u + 1442695040888963407u;
+    uint32_t pick = (uint32_t)(me->rng >> 33) % CITY;
+    /* Who may end passes to those who stay: a letter home would not find it any more. */
+    if (me->index % 6 == 5 && pick % 6 == 5)
+        pick--;
+    act_id_t to = me->city->ids[pick];
+    if ((me->rng >> 60) == 0)
+        act_send_urgent(ctx, to, K_ONE, &hop, sizeof hop);
+    else
+        act_send(ctx, to, K_ONE, &hop, sizeof hop);
+}
+
+static void dweller_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
+    struct dweller *me = state;
+    struct city *city = me->city;
+    if (msg->kind == ACT_KIND_stop)
+        act_exit(ctx);
+    if (msg->kind == ACT_KIND_gone)
+        atomic_fetch_add_explicit(&city->letters, 1, memory_order_relaxed);
+    if (msg->kind != ACT_KIND_gone && msg->kind != K_ONE)
+        return;
+    struct hop hop = {0, 0};
+    if (msg->kind == K_ONE)
+        memcpy(&hop, msg->body, sizeof hop);
+    me->received++;
+    if (hop.left > 0) {
+        hop.left--;
+        dweller_pass(ctx, me, hop);
+    } else if (atomic_fetch_add_explicit(&city->balls_ended, 1, memory_order_acq_rel) + 1 ==
+               BALLS) {
+        act_rt_stop(act_rt_of(ctx));
+    }
+    if (me->index % 6 == 5 && me->received == 300) /* a few end in the middle of it */
+        act_exit(ctx);
+}
+
+START_TEST(traffic_is_conserved) {
+    static const struct act_kind kind = {.name = "dweller", .receive = dweller_receive};
+    static struct city city;
+    struct act_rt *rt = rig_open(ACT_PORT_THREADS, 3, 0);
+    for (uint32_t i = 0; i < CITY; i++) {
+        city.dwellers[i] = (struct dweller){.city = &city, .rng = i, .index = i};
+        int worker = i % 8 == 7 ? ACT_OWN_THREAD : (int)(i % 3);
+        city.ids[i] = act_spawn(rt, &kind, &city.dwellers[i], worker);
+    }
+    for (uint32_t b = 0; b < BALLS; b++) {
+        struct hop hop = {b, HOPS};
+        act_post(rt, city.ids[b % 5], K_ONE, &hop, sizeof hop);
+    }
+    act_rt_run(rt);
+    struct act_rt_stats stats;
+    act_rt_stats(rt, &stats);
+    act_rt_close(rt);
+    ck_assert_uint_eq(city.balls_ended, BALLS);
+    ck_assert_uint_gt(city.letters, 0);
+    ck_assert_uint_eq(stats.messages_in_flight, 0);
+    ck_assert_uint_eq(stats.actors_live, 0);
+    ck_assert_uint_eq(stats.allocations_after_start, 0);
+}
+END_TEST
+
 /* ---- idle ---- */
 
 static uint64_t cpu_ns(void) {
@@ -357,6 +437,7 @@ int main(void) {
     tcase_add_test(c, bugs_end_the_process); /* forks: before any thread was started */
     tcase_add_test(c, foreign_posts_arrive);
     tcase_add_test(c, no_wake_is_lost);
+    tcase_add_test(c, traffic_is_conserved);
     tcase_add_test(c, idling_costs_nothing);
     tcase_add_test(c, own_threads_are_used_again);
     tcase_add_test(c, who_is_stuck_is_named);
