@@ -17,6 +17,8 @@ uint64_t act_port_now_ns(void);
 void act_port_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns);
 /* Wakes the one that sleeps on word. Async-signal-safe. */
 void act_port_wake(_Atomic uint32_t *word);
+/* Lets whoever wants this core have it for a moment; cheap when nobody does. */
+void act_port_yield(void);
 /* Cores that this process may use; at least 1. */
 uint32_t act_port_cores(void);
 /* What one wake of a sleeping thread costs here, ns; measured at the first call, then remembered.

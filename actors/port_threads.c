@@ -35,6 +35,10 @@ void act_port_wake(_Atomic uint32_t *word) {
     errno = saved;
 }
 
+void act_port_yield(void) {
+    sched_yield();
+}
+
 uint32_t act_port_cores(void) {
     cpu_set_t set;
     CPU_ZERO(&set);

@@ -195,6 +195,7 @@ static bool worker_spin(struct act_ctx *ctx) {
                 return true;
             act_stall();
         }
+        act_port_yield();
         uint64_t now = act_port_now_ns();
         if (now - last > WORKER_SPIN_GAP_NS) {
             ctx->spin_after_ns = now + WORKER_SPIN_REST_NS;
