@@ -10,14 +10,19 @@ uint32_t model_choose(struct model *m, uint32_t n) {
 
 void model_open(struct model *m, uint64_t seed, uint32_t n_pages, uint32_t page_tokens,
                 uint32_t pages_per_slot_max) {
-    memset(m, 0, sizeof *m);
+    EXPECT(n_pages <= MODEL_PAGES && page_tokens <= MODEL_PAGE_TOKENS);
+    /* Not all of it is wiped: many small runs begin here. */
+    memset(m->cell, 0xff, (n_pages + 1) * sizeof m->cell[0]);
+    for (uint32_t i = 0; i < MODEL_SLOTS; i++)
+        m->lane[i] = (struct model_lane){0};
+    m->n_kept = m->n_past = 0;
+    m->rows_computed = m->rows_saved = m->admitted = m->denied = 0;
     m->random = seed;
     m->n_pages = n_pages;
     m->page_tokens = page_tokens;
     m->pages_per_slot_max = pages_per_slot_max;
     m->tenants = 2;
     m->alphabet = 3;
-    memset(m->cell, 0xff, sizeof m->cell);
 }
 
 void model_remember(struct model_sequence *list, uint32_t *n, uint64_t tenant, const uint32_t *ids,

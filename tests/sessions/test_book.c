@@ -140,9 +140,8 @@ static uint32_t lanes_live(void) {
 
 /* An admit whose answer is compared with the plain model; the list of all kept ones too where
  * nothing was evicted. */
-static void try_admit(uint32_t slot, uint32_t n_max) {
+static void try_admit(uint32_t slot) {
     struct model_lane *lane = &model.lane[slot];
-    model_prompt(&model, lane, n_max);
     struct ses_admitted a = {0};
     struct ses_denied d = {0};
     uint32_t expected = model_expected_cached(&model, ses_book_trie(book), lane);
@@ -199,10 +198,13 @@ static void run_random(uint64_t seed, uint32_t n_pages, uint32_t page_tokens, ui
     n_max = n_max < MODEL_IDS ? n_max : MODEL_IDS;
     while (model.admitted < requests) {
         uint32_t slot = model_choose(&model, MODEL_SLOTS);
-        if (model.lane[slot].live)
-            lane_step(&model.lane[slot]);
-        else
-            try_admit(slot, n_max);
+        struct model_lane *lane = &model.lane[slot];
+        if (lane->live) {
+            lane_step(lane);
+        } else {
+            model_prompt(&model, lane, n_max);
+            try_admit(slot);
+        }
         for (uint32_t i = 0; i < MODEL_SLOTS; i++)
             model_check_lane(&model, &model.lane[i]);
         model_check_cached(&model, ses_book_trie(book));
@@ -220,6 +222,95 @@ END_TEST
 START_TEST(test_random_under_pressure) {
     for (uint64_t seed = 1; seed <= 600; seed++)
         run_random(seed, 3 + (uint32_t)seed % 14, 1u << seed % 5, 2 + (uint32_t)seed % 5, 120);
+}
+END_TEST
+
+/* ---- every sequence of a few steps in a pool so small that all of them matter ---- */
+
+enum { STEPS = 6, CHOICES = 12, PROMPTS = 6 };
+
+static const struct {
+    uint32_t n, max, ids[5];
+} prompts[PROMPTS] = {
+    {1, 2, {0}},       {2, 4, {0, 0}},       {3, 3, {0, 0, 1}},
+    {3, 4, {0, 1, 0}}, {4, 6, {0, 0, 0, 0}}, {5, 5, {0, 0, 0, 1, 1}},
+};
+
+/* Does step `choice` of CHOICES: half for each of two lanes. False when there is no such step. */
+static bool small_step(uint32_t choice) {
+    struct model_lane *lane = &model.lane[choice % 2];
+    uint32_t what = choice / 2;
+    if (!lane->live) {
+        lane->n_ids = prompts[what].n;
+        lane->max_tokens = prompts[what].max;
+        lane->tenant = 0;
+        memcpy(lane->ids, prompts[what].ids, sizeof prompts[what].ids);
+        try_admit(choice % 2);
+        return lane->live;
+    }
+    bool prompt = lane->n_rows < lane->n_ids;
+    switch (what) {
+    case 0:
+        if (!prompt)
+            return false;
+        copied(lane);
+        while (lane->n_rows < lane->n_ids)
+            compute(lane);
+        return true;
+    case 1:
+        if (prompt || lane->n_ids == lane->max_tokens)
+            return false;
+        decode(lane);
+        return true;
+    case 2:
+        if (prompt)
+            return false;
+        seal(lane);
+        return true;
+    case 3:
+        release(lane, 1);
+        return true;
+    case 4:
+        release(lane, 0);
+        return true;
+    default:
+        if (!lane->copy_waits)
+            return false;
+        copied(lane);
+        return true;
+    }
+}
+
+static uint64_t every_sequence(uint32_t n_pages) {
+    uint32_t steps[STEPS] = {0};
+    uint64_t runs = 0;
+    for (;;) {
+        open_both(1, n_pages, 2, 3);
+        model.alphabet = 2;
+        uint32_t done = 0;
+        while (done < STEPS && small_step(steps[done])) {
+            done++;
+            for (uint32_t i = 0; i < 2; i++)
+                model_check_lane(&model, &model.lane[i]);
+            model_check_cached(&model, ses_book_trie(book));
+        }
+        close_both();
+        runs++;
+        uint32_t at =
+            done < STEPS ? done : STEPS - 1; /* what follows an impossible step is skipped */
+        while (++steps[at] == CHOICES) {
+            if (at == 0)
+                return runs;
+            steps[at--] = 0;
+        }
+        for (uint32_t i = at + 1; i < STEPS; i++)
+            steps[i] = 0;
+    }
+}
+
+START_TEST(test_every_small_sequence) {
+    EXPECT(every_sequence(3) > 10000);
+    EXPECT(every_sequence(4) > 10000);
 }
 END_TEST
 
@@ -524,6 +615,7 @@ int main(void) {
     tcase_set_timeout(tcase, 600);
     tcase_add_test(tcase, test_random_without_pressure);
     tcase_add_test(tcase, test_random_under_pressure);
+    tcase_add_test(tcase, test_every_small_sequence);
     tcase_add_test(tcase, test_two_thousand_requests);
     tcase_add_test(tcase, test_every_offset);
     tcase_add_test(tcase, test_same_adds_nothing);
