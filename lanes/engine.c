@@ -230,7 +230,7 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                      .round_tokens = c->round_tokens,
                                      .piece_tokens = c->piece_tokens,
                                      .prefill_share = c->prefill_share,
-                                     .piece_ns = ENGINE_PIECE_NS,
+                                     .piece_ns = c->piece_ns > 0 ? c->piece_ns : ENGINE_PIECE_NS,
                                      .world = c->world,
                                      .ahead = c->ahead,
                                      .no_reuse = c->no_reuse,

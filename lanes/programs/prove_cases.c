@@ -283,6 +283,7 @@ static struct lane_engine_config cases_config(const struct prove *p) {
     c.no_reuse = false;
     c.lanes_max = CASES_JOBS;
     c.round_tokens = c.piece_tokens = 2048; /* prompts of the cases go in one piece */
+    c.piece_ns = UINT64_MAX;
     return c;
 }
 

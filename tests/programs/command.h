@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs the program that was just built, as a person would, and gives its exit code and output.
+ */
+#ifndef TESTS_PROGRAMS_COMMAND_H
+#define TESTS_PROGRAMS_COMMAND_H
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "tests/harness.h"
+
+struct command_result {
+    int code; /* exit code, or 128 + signal */
+    size_t bytes;
+    char text[1 << 20];
+};
+
+/* Runs "roundhouse ARGS" through the shell; say 2>&1 for both streams, 2>/dev/null for one. */
+__attribute__((format(printf, 2, 3))) static inline void command_run(struct command_result *r,
+                                                                     const char *format, ...) {
+    char args[8192], line[16384];
+    const char *build = getenv("RH_BUILDDIR");
+    va_list list;
+    va_start(list, format);
+    vsnprintf(args, sizeof args, format, list);
+    va_end(list);
+    snprintf(line, sizeof line,
+             "ROUNDHOUSE_MODEL='%s/share/fable-5m' timeout 120 '%s/roundhouse' %s", test_srcdir(),
+             build != NULL ? build : ".", args);
+    FILE *f = popen(line, "r");
+    ck_assert_ptr_nonnull(f);
+    r->bytes = fread(r->text, 1, sizeof r->text - 1, f);
+    r->text[r->bytes] = '\0';
+    int status = pclose(f);
+    r->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The command line: what each program prints, exit codes, and one clear sentence for everything that is wrong.
+ */
+#include <jansson.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/programs/command.h"
+
+static struct command_result cli;
+
+/* Each command, the exit code, and what the one line on standard error must say. */
+static const struct {
+    const char *args;
+    int code;
+    const char *says;
+} cli_bad[] = {
+    {"", 64, "usage"},
+    {"nonsense", 64, "'nonsense' is no program"},
+    {"run --nonsense", 64, "'--nonsense' is unknown to run"},
+    {"run --listen x hello", 64, "'--listen' is no option of run"},
+    {"run --max-tokens", 64, "--max-tokens needs a value"},
+    {"run --max-tokens 0 hello", 64, "--max-tokens '0' is not a whole number from 1"},
+    {"run --max-tokens -3 hello", 64, "--max-tokens '-3'"},
+    {"run --max-tokens 1e3 hello", 64, "--max-tokens '1e3'"},
+    {"run --max-tokens 99999999999999999999999 hello", 64,
+     "--max-tokens '99999999999999999999999'"},
+    {"run --greedy=yes hello", 64, "--greedy takes no value"},
+    {"run --temperature nan hello", 64, "--temperature 'nan'"},
+    {"run --temperature inf hello", 64, "--temperature 'inf'"},
+    {"run --top-p 1.5 hello", 64, "--top-p '1.5' is not a number from 0 to 1"},
+    {"run --draft 17 hello", 64, "--draft '17'"},
+    {"run --stop '' hello", 64, "--stop has 0 bytes"},
+    {"run --threads 0 hello", 64, "--threads '0'"},
+    {"run --context 5000 hello", 71,
+     "a context of 5000 tokens was asked for; the model was made for 4096"},
+    {"run --kv-bytes 1K hello", 71, "holds no page"},
+    {"run --virtual-ranks 3 hello", 64, "3"},
+    {"run --ranks 3 hello", 64, "3 ranks were asked for"},
+    {"run --isa riscv hello", 64, "riscv"},
+    {"run --model /nonexistent hello", 66, "/nonexistent"},
+    {"run --model /etc/passwd hello", 65, "/etc/passwd"},
+    {"run --file /nonexistent", 66, "/nonexistent cannot be read"},
+    {"run --tokens /nonexistent", 66, "/nonexistent cannot be read"},
+    {"prove --axes company,nonsense", 64, "'nonsense' is no axis"},
+    {"prove --perturb nonsense", 64, "'nonsense' is no axis"},
+    {"prove --seconds 0", 64, "--seconds '0'"},
+    {"info --model /nonexistent", 66, "/nonexistent"},
+};
+
+START_TEST(cli_bad_words_get_one_clear_line) {
+    command_run(&cli, "%s 2>&1 >/dev/null </dev/null", cli_bad[_i].args);
+    ck_assert_msg(cli.code == cli_bad[_i].code, "'%s': exit code %d, wanted %d: %s",
+                  cli_bad[_i].args, cli.code, cli_bad[_i].code, cli.text);
+    ck_assert_msg(strstr(cli.text, cli_bad[_i].says) != NULL, "'%s' says: %s", cli_bad[_i].args,
+                  cli.text);
+    if (_i > 0) {
+        const char *end = strchr(cli.text, '\n');
+        ck_assert_msg(end != NULL && end[1] == '\0', "'%s' says more than one line: %s",
+                      cli_bad[_i].args, cli.text);
+    }
+}
+END_TEST
+
+START_TEST(cli_help_names_every_program) {
+    static const char *const names[] = {"run",   "chat", "serve",    "ctl",        "prove",
+                                        "bench", "info", "tokenize", "detokenize", "show"};
+    command_run(&cli, "--help");
+    ck_assert_int_eq(cli.code, 0);
+    for (uint32_t i = 0; i < 10; i++)
+        ck_assert_msg(strstr(cli.text, names[i]) != NULL, "%s is missing", names[i]);
+    for (uint32_t i = 0; i < 10; i++) {
+        command_run(&cli, "%s --help", names[i]);
+        ck_assert_int_eq(cli.code, 0);
+        ck_assert_ptr_nonnull(strstr(cli.text, "usage: roundhouse"));
+    }
+}
+END_TEST
+
+START_TEST(cli_run_takes_text_files_and_standard_input_alike) {
+    const char *text = "Once upon a time there was a little bear who";
+    static char first[sizeof cli.text];
+    char path[] = "/tmp/roundhouse-cli-XXXXXX";
+    command_run(&cli, "run --greedy --max-tokens 20 --quiet \"%s\"", text);
+    ck_assert_int_eq(cli.code, 0);
+    ck_assert_uint_gt(cli.bytes, 20);
+    snprintf(first, sizeof first, "%s", cli.text);
+    int fd = mkstemp(path);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    command_run(&cli, "run --greedy --max-tokens 20 --quiet --file %s", path);
+    ck_assert_str_eq(cli.text, first);
+    command_run(&cli, "run --greedy --max-tokens 20 --quiet <%s", path);
+    ck_assert_str_eq(cli.text, first);
+    command_run(&cli, "run --greedy --max-tokens 20 --quiet --file - <%s", path);
+    ck_assert_str_eq(cli.text, first);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(cli_run_json_is_one_line_a_session) {
+    char path[] = "/tmp/roundhouse-cli-XXXXXX", logits[] = "/tmp/roundhouse-cli-XXXXXX";
+    int fd = mkstemp(path);
+    const char *lines = "[0, 500, 600]\n\n[0]\n[0, 1, 2, 3]\n";
+    ck_assert_int_eq(write(fd, lines, strlen(lines)), (ssize_t)strlen(lines));
+    close(fd);
+    close(mkstemp(logits));
+    command_run(&cli,
+                "run --tokens %s --max-tokens 9 --greedy --ignore-eos --json --logits-first %s",
+                path, logits);
+    ck_assert_int_eq(cli.code, 0);
+    char *line = strtok(cli.text, "\n");
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(line);
+        json_t *j = json_loads(line, 0, NULL);
+        ck_assert_ptr_nonnull(j);
+        ck_assert_int_eq(json_integer_value(json_object_get(j, "session")), i);
+        ck_assert_uint_eq(json_array_size(json_object_get(j, "ids")), 9);
+        ck_assert_str_eq(json_string_value(json_object_get(j, "stop")), "length");
+        ck_assert_uint_eq(strlen(json_string_value(json_object_get(j, "sha256"))), 64);
+        json_decref(j);
+        line = strtok(NULL, "\n");
+    }
+    ck_assert_ptr_null(line);
+    struct stat st;
+    ck_assert_int_eq(stat(logits, &st), 0);
+    ck_assert_int_eq(st.st_size, 3 * 4096 * 4);
+    unlink(path);
+    unlink(logits);
+}
+END_TEST
+
+START_TEST(cli_bad_sessions_leave_the_good_ones_alone) {
+    char path[] = "/tmp/roundhouse-cli-XXXXXX";
+    int fd = mkstemp(path);
+    const char *lines = "[0, 500]\n[]\n[4096]\n[0, 500]\n";
+    ck_assert_int_eq(write(fd, lines, strlen(lines)), (ssize_t)strlen(lines));
+    close(fd);
+    command_run(&cli, "run --tokens %s --max-tokens 4 --greedy --ignore-eos --json", path);
+    ck_assert_int_eq(cli.code, 1);
+    static const char *const stops[] = {"length", "refused", "refused", "length"};
+    static const char *const errors[] = {NULL, "empty_prompt", "bad_token", NULL};
+    char *line = strtok(cli.text, "\n");
+    for (int i = 0; i < 4; i++) {
+        json_t *j = json_loads(line, 0, NULL);
+        ck_assert_str_eq(json_string_value(json_object_get(j, "stop")), stops[i]);
+        const char *error = json_string_value(json_object_get(j, "error"));
+        ck_assert((error == NULL) == (errors[i] == NULL));
+        if (error != NULL)
+            ck_assert_str_eq(error, errors[i]);
+        json_decref(j);
+        line = strtok(NULL, "\n");
+    }
+    static const char *const bad[] = {"[1, 2", "{}", "[1.5]", "[-1]", "[4294967296]", "[\"a\"]"};
+    for (uint32_t i = 0; i < 6; i++) {
+        FILE *f = fopen(path, "w");
+        fprintf(f, "[0]\n%s\n", bad[i]);
+        fclose(f);
+        command_run(&cli, "run --tokens %s --json 2>&1", path);
+        ck_assert_int_eq(cli.code, 64);
+        ck_assert_msg(strstr(cli.text, "line 2") != NULL, "%s", cli.text);
+    }
+    unlink(path);
+}
+END_TEST
+
+START_TEST(cli_prompt_longer_than_the_context_is_refused_before_work) {
+    command_run(
+        &cli, "run --json --context 64 --max-tokens 5 \"$(printf 'word %%.0s' $(seq 100))\" 2>&1");
+    ck_assert_int_eq(cli.code, 1);
+    ck_assert_ptr_nonnull(strstr(cli.text, "prompt_too_long"));
+    ck_assert_ptr_nonnull(strstr(cli.text, "at most 63 fit"));
+}
+END_TEST
+
+START_TEST(cli_chat_resumes_each_turn) {
+    command_run(&cli, "chat --greedy --max-tokens 12 2>&1 <<'END'\nTell me a short story.\n\nWhat "
+                      "happened next?\nEND\n");
+    ck_assert_msg(cli.code == 0, "%s", cli.text);
+    ck_assert_ptr_nonnull(strstr(cli.text, "0 resumed"));
+    const char *turn = strstr(cli.text, "prompt tokens, ");
+    turn = turn != NULL ? strstr(turn + 1, "prompt tokens, ") : NULL;
+    ck_assert_ptr_nonnull(turn);
+    ck_assert_int_gt(atoi(turn + strlen("prompt tokens, ")), 10);
+}
+END_TEST
+
+START_TEST(cli_bench_writes_its_json) {
+    command_run(&cli, "bench --seconds 1 --quiet --json -");
+    ck_assert_int_eq(cli.code, 0);
+    json_t *j = json_loads(cli.text, 0, NULL);
+    ck_assert_msg(j != NULL, "%s", cli.text);
+    static const char *const arrays[] = {"cold", "decode", "ttft", "host_us"};
+    static const uint32_t n[] = {3, 4, 2, 4};
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_uint_eq(json_array_size(json_object_get(j, arrays[i])), n[i]);
+    ck_assert_int_gt(json_integer_value(json_object_get(j, "peak_bytes")), 0);
+    json_decref(j);
+}
+END_TEST
+
+START_TEST(cli_info_says_what_is_in_a_model) {
+    command_run(&cli, "info --json");
+    json_t *j = json_loads(cli.text, 0, NULL);
+    ck_assert_ptr_nonnull(j);
+    ck_assert_int_eq(json_integer_value(json_object_get(j, "parameters")), 5475584);
+    ck_assert_str_eq(json_string_value(json_object_get(j, "family")), "llama");
+    ck_assert_str_eq(json_string_value(json_object_get(j, "template")), "fable");
+    ck_assert_uint_eq(json_array_size(json_object_get(j, "cannot")), 0);
+    ck_assert_uint_gt(json_array_size(json_object_get(j, "options")), 30);
+    json_decref(j);
+}
+END_TEST
+
+START_TEST(cli_show_says_that_all_equal_their_solo_runs) {
+    command_run(&cli, "show --json --quiet");
+    ck_assert_msg(cli.code == 0, "%s", cli.text);
+    const char *array = strchr(cli.text, '[');
+    ck_assert_ptr_nonnull(array);
+    json_t *j = json_loads(array, 0, NULL);
+    ck_assert_uint_eq(json_array_size(j), 12);
+    size_t i;
+    json_t *row;
+    json_int_t resumed = 0;
+    json_array_foreach(j, i, row) {
+        ck_assert(json_is_true(json_object_get(row, "equal")));
+        resumed += json_integer_value(json_object_get(row, "resumed"));
+    }
+    ck_assert_int_gt(resumed, 300);
+    json_decref(j);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("cli");
+    TCase *tc = tcase_create("cli");
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, cli_bad_words_get_one_clear_line, 0,
+                        sizeof cli_bad / sizeof cli_bad[0]);
+    tcase_add_test(tc, cli_help_names_every_program);
+    tcase_add_test(tc, cli_run_takes_text_files_and_standard_input_alike);
+    tcase_add_test(tc, cli_run_json_is_one_line_a_session);
+    tcase_add_test(tc, cli_bad_sessions_leave_the_good_ones_alone);
+    tcase_add_test(tc, cli_prompt_longer_than_the_context_is_refused_before_work);
+    tcase_add_test(tc, cli_chat_resumes_each_turn);
+    tcase_add_test(tc, cli_bench_writes_its_json);
+    tcase_add_test(tc, cli_info_says_what_is_in_a_model);
+    tcase_add_test(tc, cli_show_says_that_all_equal_their_solo_runs);
+    suite_add_tcase(suite, tc);
+    return test_run(suite);
+}

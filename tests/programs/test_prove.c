@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * prove passes on the model that ships, and fails on the right axis when one row's addition order is changed there.
+ */
+#include <jansson.h>
+
+#include "tests/programs/command.h"
+
+static const char *const prove_axes[] = {"company", "memory",  "drafts",
+                                         "pieces",  "threads", "trouble"};
+enum { PROVE_N = 6 };
+
+static struct command_result prove_out;
+
+static json_t *prove_json(const char *options, int code) {
+    command_run(&prove_out, "prove --quiet --seconds 3 --json - %s", options);
+    ck_assert_msg(prove_out.code == code, "exit code %d: %s", prove_out.code, prove_out.text);
+    json_error_t error;
+    json_t *j = json_loads(prove_out.text, JSON_REJECT_DUPLICATES, &error);
+    ck_assert_msg(j != NULL, "%s in %s", error.text, prove_out.text);
+    return j;
+}
+
+static json_int_t prove_number(const json_t *j, const char *axis, const char *field) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(j, "axes"), i,
+                       row) if (strcmp(json_string_value(json_object_get(row, "axis")), axis) ==
+                                0) return json_integer_value(json_object_get(row, field));
+    ck_abort_msg("axis %s is missing", axis);
+    return 0;
+}
+
+START_TEST(prove_passes_and_writes_its_receipt) {
+    json_t *j = prove_json("--seed 5", 0);
+    ck_assert(json_is_true(json_object_get(j, "pass")));
+    for (uint32_t i = 0; i < PROVE_N; i++) {
+        ck_assert_int_gt(prove_number(j, prove_axes[i], "cases"), 0);
+        ck_assert_int_gt(prove_number(j, prove_axes[i], "rows"), 0);
+        ck_assert_int_eq(prove_number(j, prove_axes[i], "differ"), 0);
+    }
+    ck_assert_uint_eq(strlen(json_string_value(json_object_get(j, "sha256"))), 64);
+    ck_assert_uint_eq(strlen(json_string_value(json_object_get(j, "model"))), 32);
+    ck_assert_str_eq(json_string_value(json_object_get(j, "profile")), "portable");
+    ck_assert_int_gt(json_integer_value(json_object_get(json_object_get(j, "oracle"), "rows")), 0);
+    ck_assert_ptr_nonnull(json_object_get(json_object_get(j, "machine"), "isa"));
+    json_decref(j);
+}
+END_TEST
+
+START_TEST(prove_fails_on_the_perturbed_axis) {
+    char options[64];
+    snprintf(options, sizeof options, "--perturb %s", prove_axes[_i]);
+    json_t *j = prove_json(options, 1);
+    ck_assert(json_is_false(json_object_get(j, "pass")));
+    for (int i = 0; i < PROVE_N; i++) {
+        json_int_t differ = prove_number(j, prove_axes[i], "differ");
+        if (i == _i)
+            ck_assert_int_gt(differ, 0);
+        /* Company is a part of pieces and trouble too; every other situation is its own axis's alone. */
+        else if (_i != 0 || (i != 3 && i != 5))
+            ck_assert_msg(differ == 0, "perturbed %s, but %s differs", prove_axes[_i],
+                          prove_axes[i]);
+    }
+    json_decref(j);
+}
+END_TEST
+
+START_TEST(prove_takes_a_list_of_axes) {
+    json_t *j = prove_json("--axes memory,drafts", 0);
+    ck_assert_uint_eq(json_array_size(json_object_get(j, "axes")), 2);
+    json_decref(j);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("prove");
+    TCase *tc = tcase_create("prove");
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, prove_passes_and_writes_its_receipt);
+    tcase_add_loop_test(tc, prove_fails_on_the_perturbed_axis, 0, PROVE_N);
+    tcase_add_test(tc, prove_takes_a_list_of_axes);
+    suite_add_tcase(suite, tc);
+    return test_run(suite);
+}
