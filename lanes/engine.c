@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fabric/coll_mailbox.h"
 #include "fabric/conductor.h"
 #include "gpu/rank.h"
 #include "lanes/journal.h"
@@ -43,6 +44,7 @@ struct lane_engine {
     struct gpu_limits limits;
     uint32_t n_pages; /* the sink not counted */
     uint32_t pages_per_slot, slots_max;
+    struct fab_mailbox *collective; /* NULL with one rank */
     struct gpu_device *devices[GPU_WORLD_MAX];
     struct gpu_rank *ranks[GPU_WORLD_MAX];
     struct fab_conductor *conductor;
@@ -178,6 +180,11 @@ static enum status engine_size(struct lane_engine *e, struct status_note *note) 
 
 static enum status engine_open_devices(struct lane_engine *e, struct status_note *note) {
     const struct lane_engine_config *c = &e->config;
+    if (c->world > 1 && !c->fake) {
+        struct fab_mailbox_config mailbox = {.world = c->world,
+                                             .deadline_ns = ENGINE_RANK_DEADLINE_NS};
+        TRY(fab_mailbox_open(&mailbox, &e->collective, note));
+    }
     for (uint32_t r = 0; r < c->world; r++) {
         struct gpu_device_config d = {.net = c->fake ? NULL : &e->net,
                                       .profile = e->profile,
@@ -191,6 +198,8 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                                       .vocab = e->shared.vocab,
                                       .fake_step_ns = c->fake_step_ns,
                                       .seed = c->seed};
+        if (e->collective != NULL)
+            d.collective = fab_mailbox_rank(e->collective, r);
         TRY(c->fake ? gpu_device_fake_open(&d, &e->devices[r], note)
                     : gpu_device_cpu_open(&d, &e->devices[r], note));
         if (!c->fake && c->perturb != 0)
@@ -325,6 +334,8 @@ void lane_engine_close(struct lane_engine *e) {
         if (e->devices[r] != NULL)
             e->devices[r]->ops->close(e->devices[r]);
     }
+    if (e->collective != NULL)
+        fab_mailbox_close(e->collective);
     if (e->tokenizer != NULL)
         lane_tokenizer_close(e->tokenizer);
     if (e->has_net)

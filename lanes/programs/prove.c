@@ -26,10 +26,11 @@ static void prove_progress(struct prove *p, const char *what, uint64_t rows) {
 
 static enum status prove_axes_parse(struct prove *p, const char *list, struct status_note *note) {
     if (list == NULL) {
-        for (uint32_t a = PROVE_COMPANY; a <= PROVE_TROUBLE; a++)
+        for (uint32_t a = PROVE_COMPANY; a < PROVE_AXES; a++)
             p->axes[a] = true;
         return STATUS_OK;
     }
+    p->asked = true;
     while (*list != '\0') {
         size_t n = strcspn(list, ",");
         uint32_t a = 1;
@@ -78,6 +79,13 @@ static enum status prove_all(struct prove *p, struct status_note *note) {
     for (uint32_t a = 1; a < PROVE_AXES; a++)
         n += p->axes[a];
     TRY(prove_reference(p, p->seconds * 0.15, note));
+    if (p->axes[PROVE_RANKS] && p->profile.virtual_ranks == 1) {
+        if (p->asked)
+            return status_say(note, STATUS_UNSUPPORTED,
+                              "axis ranks cannot be shown: this model has one virtual rank");
+        p->axes[PROVE_RANKS] = false;
+        n--;
+    }
     TRY(prove_run_oracle(p, p->seconds * 0.1, note));
     for (uint32_t a = 1; a < PROVE_AXES; a++)
         if (p->axes[a])

@@ -38,6 +38,8 @@ START_TEST(prove_passes_and_writes_its_receipt) {
         ck_assert_int_gt(prove_number(j, prove_axes[i], "rows"), 0);
         ck_assert_int_eq(prove_number(j, prove_axes[i], "differ"), 0);
     }
+    ck_assert_int_gt(prove_number(j, "ranks", "rows"), 0); /* 2 and 4 CPU ranks in this process */
+    ck_assert_int_eq(prove_number(j, "ranks", "differ"), 0);
     ck_assert_uint_eq(strlen(json_string_value(json_object_get(j, "sha256"))), 64);
     ck_assert_uint_eq(strlen(json_string_value(json_object_get(j, "model"))), 32);
     ck_assert_str_eq(json_string_value(json_object_get(j, "profile")), "portable");
