@@ -40,7 +40,7 @@ enum ses_reason {
     /* The copy of `admitted` ran: the source is no longer held for it. */                                                \
     M(ses, copied,    planner, memory,  none,        none,        none,   uint32_t slot;)                                 \
     /* Rows [0, n_rows) hold finite keys and values of ids[0..n_rows), computed: full pages may be shared from now on.    \
-     * ids stay unchanged until sealed_ok. */                                                                             \
+     * ids stay unchanged until sealed. */                                                                                \
     M(ses, seal,      planner, memory,  sealed,      none,        lane,   const uint32_t *ids; uint32_t slot;             \
                                                                           uint32_t n_rows;)                               \
     M(ses, sealed,    memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t n_rows;)                \
@@ -70,6 +70,9 @@ SES_PROTOCOL(ACT_GEN_STRUCT)
  * I3  What `admitted` reserved is always enough: extend is never refused. (sim: extend)
  * I4  Every admit has exactly one answer; every release too. (sim: terminal)
  * I5  Two lanes never write the same page. (sim: poison)
+ * I6  The news that a page was freed come to the planner before an answer that gives it out again.
+ * I7  A page or place that the tier was told to copy is used for nothing else until parked or
+ *     restored; a lane maps a restored page only when its bytes are right.
  */
 
 #endif

@@ -13,10 +13,10 @@
 #include "tests/sessions/expect.h"
 
 enum {
-    MODEL_IDS = 128,
+    MODEL_IDS = 256,
     MODEL_SLOTS = 8,
     MODEL_PAGES = 128,
-    MODEL_PAGE_TOKENS = 16,
+    MODEL_PAGE_TOKENS = 64,
     MODEL_HISTORY = 512
 };
 struct model_cell {
