@@ -188,14 +188,16 @@ static struct act_ctx *act_own_worker(struct act_rt *rt) {
     while (atomic_exchange_explicit(&rt->growing, 1, memory_order_acquire) != 0)
         act_stall();
     struct act_ctx *found = NULL;
-    uint32_t n = atomic_load_explicit(&rt->n_workers, memory_order_relaxed);
+    /* relaxed: nobody starts a thread while another closes; `ended` may try */
+    bool closing = atomic_load_explicit(&rt->stopping, memory_order_relaxed) == ACT_STOP_NOW;
+    uint32_t n = closing ? 0 : atomic_load_explicit(&rt->n_workers, memory_order_relaxed);
     for (uint32_t i = rt->config.workers; i < n && found == NULL; i++) {
         /* acquire: pairs with the release in act_actor_end; its last actor is done with the worker
          */
         if (atomic_load_explicit(&rt->workers[i]->occupied, memory_order_acquire) == 0)
             found = rt->workers[i];
     }
-    if (found == NULL && n < rt->config.workers + ACT_WORKERS_OWN_MAX &&
+    if (found == NULL && !closing && n < rt->config.workers + ACT_WORKERS_OWN_MAX &&
         (found = act_worker_open(rt, n, true)) != NULL) {
         rt->workers[n] = found;
         /* release: pairs with the acquire in watch.c and drain.c */

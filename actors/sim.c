@@ -29,12 +29,17 @@ struct sim_point {
     uint64_t burst_ns, until_ns;
 };
 
+struct sim_ready {
+    uint64_t priority; /* of priority-change scheduling */
+    uint32_t slot;
+};
+
 struct act_sim {
     uint64_t order_rng, choice_rng, fault_rng;
     uint64_t now_ns, digest, deliveries;
     uint64_t faults_until_ns;
     uint64_t change_at, change_mean, lowest; /* priority-change scheduler */
-    uint32_t *ready;                         /* slots of actors with mail */
+    struct sim_ready *ready;                 /* actors with mail */
     uint32_t n_ready, n_points;
     bool priority, over;
     FILE *print;
@@ -102,9 +107,9 @@ void act_sim_spawned(struct act_ctx *ctx, struct act_actor *actor) {
 
 static void sim_unready(struct act_ctx *ctx, struct act_actor *actor) {
     struct act_sim *sim = ctx->sim;
-    uint32_t last = sim->ready[--sim->n_ready];
+    struct sim_ready last = sim->ready[--sim->n_ready];
     sim->ready[actor->ready_at] = last;
-    ctx->rt->actors[last].ready_at = actor->ready_at;
+    ctx->rt->actors[last.slot].ready_at = actor->ready_at;
 }
 
 void act_sim_ended(struct act_ctx *ctx, struct act_actor *actor) {
@@ -124,7 +129,7 @@ void act_sim_put(struct act_ctx *ctx, struct act_actor *actor, struct act_msg *m
     actor->tail[urgent] = msg;
     if (actor->waiting[0] + actor->waiting[1] == 0) {
         actor->ready_at = sim->n_ready;
-        sim->ready[sim->n_ready++] = actor->slot;
+        sim->ready[sim->n_ready++] = (struct sim_ready){actor->priority, actor->slot};
     }
     actor->waiting[urgent]++;
 }
@@ -164,16 +169,14 @@ static struct act_actor *sim_pick(struct act_ctx *ctx) {
     struct act_actor *actors = ctx->rt->actors;
     if (!sim->priority) {
         uint64_t at = sim->n_ready > 1 ? sim_below(&sim->order_rng, sim->n_ready) : 0;
-        return &actors[sim->ready[at]];
+        return &actors[sim->ready[at].slot];
     }
-    struct act_actor *best = &actors[sim->ready[0]];
-    for (uint32_t i = 1; i < sim->n_ready; i++) {
-        struct act_actor *other = &actors[sim->ready[i]];
-        if (other->priority > best->priority)
-            best = other;
-    }
+    uint32_t at = 0;
+    for (uint32_t i = 1; i < sim->n_ready; i++)
+        at = sim->ready[i].priority > sim->ready[at].priority ? i : at;
+    struct act_actor *best = &actors[sim->ready[at].slot];
     if (sim->deliveries >= sim->change_at) { /* from now on it comes after all others */
-        best->priority = --sim->lowest;
+        best->priority = sim->ready[at].priority = --sim->lowest;
         sim->change_at = sim->deliveries + 1 + sim_below(&sim->order_rng, 2 * sim->change_mean);
     }
     return best;

@@ -41,3 +41,8 @@ tests_bench_bench_actors_LDADD = libactors.a $(CK_LIBS) -lpthread
 .PHONY: bench-actors
 bench-actors: tests/bench/bench_actors$(EXEEXT)
 	./tests/bench/bench_actors$(EXEEXT)
+# Any bytes as a journal.
+check_PROGRAMS += tests/fuzz/fuzz_journal
+tests_fuzz_fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c tests/fuzz/fuzz_main.c
+tests_fuzz_fuzz_journal_LDADD = $(RH_LIBS) $(RH_DEPS_LIBS)
+EXTRA_DIST += tests/fuzz/corpus/journal

@@ -9,11 +9,18 @@
  * Claims: every envelope is taken exactly once; one sender's envelopes in the order of sending; no run ends (spin's
  * invalid end state) with the owner asleep for good.
  *
- * MARK_FIRST plants the bug: the counter is sampled after the mark. spin must find the lost wake then.
+ * STOP adds one that stops the owner: it sets a flag, adds 1 to the counter, wakes. The owner looks at the flag after
+ * the mark; it leaves by closing the inbox, and what is pushed later is refused. Then every envelope is taken or
+ * refused, once, and the owner ends although mail may never come.
+ *
+ * LOOK_FIRST plants a bug there: the flag is looked at before the sample.
+ * MARK_FIRST plants the other bug: the counter is sampled after the mark. spin must find the lost wake then.
  */
 #define SENDERS 2
+#ifndef EACH
 #define EACH 2
-#define ALL 4 /* SENDERS * EACH; envelopes are 1..ALL */
+#endif
+#define ALL (SENDERS * EACH) /* envelopes are 1..ALL */
 
 byte word = 0;
 byte next[ALL + 1];
@@ -22,6 +29,12 @@ byte last[SENDERS];
 byte parks = 0;
 bool asleep = false;
 byte n_taken = 0;
+#ifdef STOP
+#define CLOSED 255
+bool stopping = false;
+byte refused[ALL + 1];
+byte n_refused = 0;
+#endif
 
 proctype sender(byte me) {
     byte i, old, envelope;
@@ -29,6 +42,12 @@ proctype sender(byte me) {
         envelope = me * EACH + i;
         old = word;
     again:
+#ifdef STOP
+        if
+        :: old == CLOSED -> refused[envelope] = 1; n_refused++; goto next_one
+        :: else
+        fi;
+#endif
         if
         :: old >= 2 -> next[envelope] = old - 2
         :: else -> next[envelope] = 0
@@ -44,39 +63,74 @@ proctype sender(byte me) {
             parks = parks + 1;   /* the note */
             asleep = false       /* the futex wake: nothing happens when nobody sleeps */
         :: else
-        fi
+        fi;
+    next_one:
+        skip
     }
+}
+
+#ifdef STOP
+proctype stopper() {
+    stopping = true;
+    parks = parks + 1;
+    asleep = false
+}
+#endif
+
+/* turn the chain around, then hand out */
+inline hand_out(newest) {
+    e = newest;
+    turned = 0;
+    do
+    :: e != 0 -> before = next[e]; next[e] = turned; turned = e; e = before
+    :: else -> break
+    od;
+    e = turned;
+    do
+    :: e != 0 ->
+        assert(taken[e] == 0);
+        taken[e] = 1;
+        n_taken++;
+        assert(last[(e - 1) / EACH] < e);
+        last[(e - 1) / EACH] = e;
+        e = next[e]
+    :: else -> break
+    od
 }
 
 proctype owner() {
     byte chain, sample, e, before, turned;
+#ifdef STOP
+    bool seen;
+#endif
     do
+#ifndef STOP
     :: n_taken == ALL -> break
-    :: else ->
+    :: n_taken < ALL ->
+#else
+    :: true ->
+#endif
         /* take */
         atomic { chain = word; if :: chain >= 2 -> word = 0 :: else fi }
         if
         :: chain >= 2 ->
-            /* turn the chain around, then hand out */
-            e = chain - 2;
-            turned = 0;
-            do
-            :: e != 0 -> before = next[e]; next[e] = turned; turned = e; e = before
-            :: else -> break
-            od;
-            e = turned;
-            do
-            :: e != 0 ->
-                assert(taken[e] == 0);
-                taken[e] = 1;
-                n_taken++;
-                assert(last[(e - 1) / EACH] < e);
-                last[(e - 1) / EACH] = e;
-                e = next[e]
-            :: else -> break
-            od
+            hand_out(chain - 2)
+#ifdef STOP
+        :: chain < 2 && stopping ->
+            atomic { chain = word; word = CLOSED }
+            if
+            :: chain >= 2 -> hand_out(chain - 2)
+            :: else
+            fi;
+            break
+        :: chain < 2 && !stopping ->
+#else
         :: else ->
+#endif
             /* park */
+#ifdef LOOK_FIRST
+            seen = stopping;
+#endif
 #ifndef MARK_FIRST
             sample = parks;
 #endif
@@ -86,8 +140,20 @@ proctype owner() {
 #ifdef MARK_FIRST
                 sample = parks;
 #endif
+#ifdef STOP
+#ifndef LOOK_FIRST
+                seen = stopping;
+#endif
+                if
+                :: !seen ->
+#endif
                 atomic { if :: parks == sample -> asleep = true :: else fi }
-                !asleep; /* blocks until woken: an end here is a lost wake */
+                !asleep /* blocks until woken: an end here is a lost wake */
+#ifdef STOP
+                :: seen
+                fi
+#endif
+                ;
                 /* awake for another reason: the mark goes, unless mail has replaced it */
                 atomic { if :: word == 1 -> word = 0 :: else fi }
             :: else
@@ -101,5 +167,13 @@ init {
         run owner();
         run sender(0);
         run sender(1)
+#ifdef STOP
+        ;
+        run stopper()
+#endif
     }
+#ifdef STOP
+    (_nr_pr == 1);
+    assert(n_taken + n_refused == ALL)
+#endif
 }
