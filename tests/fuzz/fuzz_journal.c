@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fuzz target: any bytes as a journal. The reader ends, every record lies whole inside the file, and
- * what it calls the end or damage stays so; a file that is sound to its end or torn there can be
- * written on, and then reads back with one record more.
+ * Fuzz target: any bytes as a journal. The reader ends, every record lies whole inside the file,
+ * and what it calls the end or damage stays so; a file that is sound to its end or torn there can
+ * be written on, and then reads back with one record more.
  */
 #include <stdint.h>
 #include <stdio.h>
