@@ -130,7 +130,7 @@ enum status krn_json_object(const char *file, const void *bytes, size_t n, json_
     json_t *root = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL) {
         char text[KRN_QUOTE_BYTES], place[2 * KRN_QUOTE_BYTES];
-        if (json_error_code(&error) == json_error_out_of_memory)
+        if (json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0')
             return status_say(note, STATUS_NO_MEMORY, "%s: no memory for its JSON", file);
         json_place(bytes,
                    error.position > 0 && (size_t)error.position < n ? (size_t)error.position : n,

@@ -61,23 +61,32 @@ static enum status out_write(struct out_file *f, const void *bytes, uint64_t n,
     return STATUS_OK;
 }
 
+static int put_json(const char *text, size_t n, void *file) {
+    struct out_file *f = file;
+    return fwrite(text, 1, n, f->stream) == n ? 0 : -1;
+}
+
+/* Streamed: jansson's own buffer loses text when memory runs out. */
+static enum status out_json(struct out_file *f, const json_t *root, size_t flags,
+                            struct status_note *note) {
+    if (json_dump_callback(root, put_json, f, flags) == 0)
+        return STATUS_OK;
+    return ferror(f->stream) ? out_fault(f, "write", note) : no_memory(note);
+}
+
 /* Takes root over. */
 static enum status write_json(const char *dir, const char *name, json_t *root,
                               struct status_note *note) {
-    char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    json_decref(root);
-    if (text == NULL)
-        return no_memory(note);
     struct out_file *f = malloc(sizeof *f);
-    enum status status = f == NULL ? no_memory(note) : out_open(f, dir, name, note);
+    enum status status = f == NULL || root == NULL ? no_memory(note) : out_open(f, dir, name, note);
     if (status == STATUS_OK) {
-        status = out_write(f, text, strlen(text), note);
+        status = out_json(f, root, JSON_INDENT(2) | JSON_REAL_PRECISION(17), note);
         if (status == STATUS_OK)
             status = out_write(f, "\n", 1, note);
         status = out_close(f, status, note);
     }
+    json_decref(root);
     free(f);
-    free(text);
     return status;
 }
 
@@ -91,15 +100,27 @@ static json_t *rope_json(const struct krn_rope *r) {
                      "original_max_position_embeddings", (json_int_t)r->original_context);
 }
 
+/* A list of n numbers; NULL when there is no memory. */
+static json_t *list_json(const uint64_t *numbers, uint32_t n) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; list != NULL && i < n; i++) {
+        if (json_array_append_new(list, json_integer((json_int_t)numbers[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
 static json_t *eos_json(const struct krn_config *c) {
     if (c->n_eos == 0)
         return json_null();
     if (c->n_eos == 1)
         return json_integer(c->eos[0]);
-    json_t *list = json_array();
-    for (uint32_t i = 0; list != NULL && i < c->n_eos; i++)
-        json_array_append_new(list, json_integer(c->eos[i]));
-    return list;
+    uint64_t ids[KRN_EOS_MAX];
+    for (uint32_t i = 0; i < c->n_eos; i++)
+        ids[i] = c->eos[i];
+    return list_json(ids, c->n_eos);
 }
 
 static const char *torch_dtype(const struct krn_model *model) {
@@ -161,9 +182,7 @@ static json_t *header_json(const struct krn_tensor *const *tensors, uint32_t n) 
     uint64_t at = 0;
     for (uint32_t i = 0; root != NULL && i < n; i++) {
         const struct krn_tensor *t = tensors[i];
-        json_t *shape = json_array();
-        for (uint32_t d = 0; shape != NULL && d < t->n_dims; d++)
-            json_array_append_new(shape, json_integer((json_int_t)t->dims[d]));
+        json_t *shape = list_json(t->dims, t->n_dims);
         json_t *entry =
             json_pack("{s:s, s:o, s:[I, I]}", "dtype", krn_dtype_word(t->dtype), "shape", shape,
                       "data_offsets", (json_int_t)at, (json_int_t)(at + t->bytes));
@@ -176,32 +195,44 @@ static json_t *header_json(const struct krn_tensor *const *tensors, uint32_t n) 
     return root;
 }
 
+static int count_json(const char *text, size_t n, void *total) {
+    (void)text;
+    *(uint64_t *)total += n;
+    return 0;
+}
+
+/* Length, header padded with blanks to whole 8 bytes, data. */
+static enum status write_table(struct out_file *f, const json_t *header,
+                               const struct krn_tensor *const *tensors, uint32_t n,
+                               struct status_note *note) {
+    static const char spaces[8] = "        ";
+    uint64_t length = 0;
+    if (json_dump_callback(header, count_json, &length, JSON_COMPACT) != 0)
+        return no_memory(note);
+    uint64_t padded = (length + 7) / 8 * 8;
+    unsigned char prefix[8];
+    for (int i = 0; i < 8; i++)
+        prefix[i] = (unsigned char)(padded >> (8 * i));
+    TRY(out_write(f, prefix, sizeof prefix, note));
+    TRY(out_json(f, header, JSON_COMPACT, note));
+    TRY(out_write(f, spaces, padded - length, note));
+    for (uint32_t i = 0; i < n; i++)
+        TRY(out_write(f, tensors[i]->data, tensors[i]->bytes, note));
+    return STATUS_OK;
+}
+
 static enum status write_tensors(const char *dir, const char *name,
                                  const struct krn_tensor **tensors, uint32_t n,
                                  struct status_note *note) {
     qsort(tensors, n, sizeof(const struct krn_tensor *), file_order);
     json_t *header = header_json(tensors, n);
-    char *text = header == NULL ? NULL : json_dumps(header, JSON_COMPACT);
-    json_decref(header);
     struct out_file *f = malloc(sizeof *f);
-    enum status status = f == NULL || text == NULL ? no_memory(note) : out_open(f, dir, name, note);
-    if (status == STATUS_OK) {
-        static const char spaces[8] = "        ";
-        uint64_t length = strlen(text), padded = (length + 7) / 8 * 8;
-        unsigned char prefix[8];
-        for (int i = 0; i < 8; i++)
-            prefix[i] = (unsigned char)(padded >> (8 * i));
-        status = out_write(f, prefix, sizeof prefix, note);
-        if (status == STATUS_OK)
-            status = out_write(f, text, length, note);
-        if (status == STATUS_OK)
-            status = out_write(f, spaces, padded - length, note);
-        for (uint32_t i = 0; i < n && status == STATUS_OK; i++)
-            status = out_write(f, tensors[i]->data, tensors[i]->bytes, note);
-        status = out_close(f, status, note);
-    }
+    enum status status =
+        f == NULL || header == NULL ? no_memory(note) : out_open(f, dir, name, note);
+    if (status == STATUS_OK)
+        status = out_close(f, write_table(f, header, tensors, n, note), note);
+    json_decref(header);
     free(f);
-    free(text);
     return status;
 }
 

@@ -26,3 +26,10 @@ tests_kernels_test_llama_variants_SOURCES = tests/kernels/test_llama_variants.c 
 	tests/kernels/reference.c tests/kernels/reference.h
 tests_kernels_test_llama_variants_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_llama_variants_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/kernels/test_weights_memory
+tests_kernels_test_weights_memory_SOURCES = tests/kernels/test_weights_memory.c \
+	tests/kernels/model_dir.h tests/kernels/scratch_dir.h
+tests_kernels_test_weights_memory_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_weights_memory_LDFLAGS = \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=aligned_alloc,--wrap=free
+tests_kernels_test_weights_memory_LDADD = $(RH_TEST_LDADD)
