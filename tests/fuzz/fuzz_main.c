@@ -41,7 +41,9 @@ static void run_one(const uint8_t *data, size_t size) {
 static size_t mutate(uint8_t *data, size_t size, uint64_t *random) {
     static const uint8_t odd[] = {0, 1, 0x7f, 0x80, 0xff, '0', '9', '"', '{', '[', ',', ':', '\\'};
     unsigned changes = 1 + (unsigned)(next_random(random) % 4);
-    for (unsigned i = 0; i < changes && size > 0; i++) {
+    for (unsigned i = 0; i < changes; i++) {
+        if (size == 0)
+            break;
         size_t at = (size_t)(next_random(random) % size);
         switch (next_random(random) % 5) {
         case 0:
