@@ -35,7 +35,7 @@ float krn_expf(float x) {
     p = p + 1.0f;
     /* t's low mantissa bits are n: shifted into the exponent they multiply by 2^n */
     float y = krn_float(krn_bits(p) + (krn_bits(t) << 23));
-    if (y < KRN_EXP_TINY || x < KRN_EXP_LO)
+    if (x < KRN_EXP_LO)
         return 0.0f;
     return x > KRN_EXP_HI ? INFINITY : y;
 }

@@ -21,7 +21,6 @@
 #define KRN_EXP_C4     0x1.5552fap-5f
 #define KRN_EXP_C5     0x1.12593cp-7f
 #define KRN_EXP_C6     0x1.6ff33ep-10f
-#define KRN_EXP_TINY   0x1.0p-126f
 
 static inline uint32_t krn_bits(float x) {
     uint32_t u;

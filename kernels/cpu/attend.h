@@ -51,6 +51,11 @@ static void attend_visible(const struct attend_scratch *t, uint32_t i, uint32_t 
     *j1 = t->hi[i] - base < KRN_TILE ? t->hi[i] - base : KRN_TILE;
 }
 
+/* Lanes of block b that lie in keys [j0, j1). */
+VEC_FN m16 attend_mask(uint32_t j0, uint32_t j1, uint32_t b) {
+    return m_range(j0 > b * 16 ? j0 - b * 16 : 0, j1 < b * 16 + 16 ? j1 - b * 16 : 16);
+}
+
 /* Raw scores of lines [i0, i1), 16 keys at a time from block b0 to b1. */
 static void attend_scores(struct attend_scratch *t, const struct attend_tile *tile, uint32_t d,
                           uint32_t i0, uint32_t i1, uint32_t b0, uint32_t b1) {
@@ -66,35 +71,68 @@ static void attend_scores(struct attend_scratch *t, const struct attend_tile *ti
     micro_f32(m, i1 - i0, b1 - b0);
 }
 
-/* Turns the scores of line i into probabilities against the running maximum and scales what came
- * before. */
-static void attend_softmax(struct attend_scratch *t, uint32_t i, uint32_t d, uint32_t j0,
-                           uint32_t j1, float scale) {
+/* Scales the scores of line i, selects the masked ones away, and returns the running maximum with them. With full, all 64
+ * keys are visible and nothing is selected. */
+VEC_FN float attend_max(struct attend_scratch *t, uint32_t i, const uint32_t j0, const uint32_t j1,
+                        float scale, const bool full) {
     const v16 none = v_set1(-INFINITY), sc = v_set1(scale);
     float *s = t->s + i * ATTEND_SS;
-    uint32_t b0 = j0 / 16, b1 = (j1 + 15) / 16;
-    v16 sv[KRN_TILE / 16], top = none;
-    for (uint32_t b = b0; b < b1; b++) {
-        m16 m = m_range(j0 > b * 16 ? j0 - b * 16 : 0, j1 < b * 16 + 16 ? j1 - b * 16 : 16);
-        sv[b] = v_select(m, v_mul(v_load(s + b * 16), sc), none);
-        top = v_max(sv[b], top);
+    const uint32_t b0 = full ? 0 : j0 / 16, b1 = full ? KRN_TILE / 16 : (j1 + 15) / 16;
+    v16 top = none;
+    UNROLL for (uint32_t b = b0; b < b1; b++) {
+        v16 v = v_mul(v_load(s + b * 16), sc);
+        if (!full)
+            v = v_select(attend_mask(j0, j1, b), v, none);
+        v_store(s + b * 16, v);
+        top = v_max(v, top);
     }
     float tile_max = v_hmax(top);
-    float max = tile_max > t->max[i] ? tile_max : t->max[i];
-    float alpha = v_exp1(t->max[i] - max);
-    v16 mv = v_set1(max), sum = v_zero();
-    for (uint32_t b = b0; b < b1; b++) {
-        m16 m = m_range(j0 > b * 16 ? j0 - b * 16 : 0, j1 < b * 16 + 16 ? j1 - b * 16 : 16);
-        v16 p = v_select(m, v_exp(v_sub(sv[b], mv)), v_zero());
+    return tile_max > t->max[i] ? tile_max : t->max[i];
+}
+
+/* Turns the scaled scores of line i into probabilities against its maximum; returns their sum. */
+VEC_FN float attend_exp(struct attend_scratch *t, uint32_t i, const uint32_t j0, const uint32_t j1,
+                        const bool full) {
+    float *s = t->s + i * ATTEND_SS;
+    const uint32_t b0 = full ? 0 : j0 / 16, b1 = full ? KRN_TILE / 16 : (j1 + 15) / 16;
+    v16 mv = v_set1(t->max[i]), sum = v_zero();
+    UNROLL for (uint32_t b = b0; b < b1; b++) {
+        v16 p = v_exp_down(v_sub(v_load(s + b * 16), mv));
+        if (!full)
+            p = v_select(attend_mask(j0, j1, b), p, v_zero());
         v_store(s + b * 16, p);
         sum = v_add(sum, p);
     }
-    t->sum[i] = fmaf(t->sum[i], alpha, v_sum(sum));
-    t->max[i] = max;
-    if (alpha != 1.0f) /* times 1 moves no bit */
+    return v_sum(sum);
+}
+
+/* Scores of lines [i0, i1), at most 16, become probabilities; what came before is scaled to the new maximum. The steps run
+ * over all lines one after the other, so that no line waits for its own long chain. */
+static void attend_softmax(struct attend_scratch *t, uint32_t base, uint32_t i0, uint32_t i1,
+                           uint32_t d, float scale) {
+    uint32_t j0[16], j1[16];
+    float alpha[16] = {0};
+    for (uint32_t i = i0; i < i1; i++) {
+        attend_visible(t, i, base, &j0[i - i0], &j1[i - i0]);
+        bool full = j1[i - i0] - j0[i - i0] == KRN_TILE;
+        float max = full ? attend_max(t, i, 0, KRN_TILE, scale, true)
+                         : attend_max(t, i, j0[i - i0], j1[i - i0], scale, false);
+        alpha[i - i0] = t->max[i] - max;
+        t->max[i] = max;
+        t->seen[i] = true;
+    }
+    v_store(alpha, v_exp_down(v_load(alpha)));
+    for (uint32_t i = i0; i < i1; i++) {
+        bool full = j1[i - i0] - j0[i - i0] == KRN_TILE;
+        float sum = full ? attend_exp(t, i, 0, KRN_TILE, true)
+                         : attend_exp(t, i, j0[i - i0], j1[i - i0], false);
+        t->sum[i] = fmaf(t->sum[i], alpha[i - i0], sum);
+        if (alpha[i - i0] == 1.0f) /* times 1 moves no bit */
+            continue;
+        v16 av = v_set1(alpha[i - i0]);
         for (uint32_t c = 0; c < d; c += 16)
-            v_store(t->o + i * ATTEND_DS + c,
-                    v_mul(v_load(t->o + i * ATTEND_DS + c), v_set1(alpha)));
+            v_store(t->o + i * ATTEND_DS + c, v_mul(v_load(t->o + i * ATTEND_DS + c), av));
+    }
 }
 
 /* o[line] continues with p[line][j] * V[j] for j in [j0, j1), lines [i0, i1). */
@@ -127,11 +165,8 @@ static void attend_tile(struct attend_scratch *t, const struct attend_tile *tile
         all1 = j1 < all1 ? j1 : all1;
     }
     attend_scores(t, tile, d, i0, i1, first / 16, (last + 15) / 16);
-    for (uint32_t i = i0; i < i1; i++) {
-        attend_visible(t, i, tile->base, &j0, &j1);
-        attend_softmax(t, i, d, j0, j1, scale);
-        t->seen[i] = true;
-    }
+    for (uint32_t i = i0; i < i1; i += 16)
+        attend_softmax(t, tile->base, i, i1 - i < 16 ? i1 : i + 16, d, scale);
     if (all0 >= all1) { /* a window shorter than the span's rows: nothing is common */
         for (uint32_t i = i0; i < i1; i++) {
             attend_visible(t, i, tile->base, &j0, &j1);

@@ -49,7 +49,7 @@ static uint64_t pass_weights(const float *z, uint32_t n, float max, float temper
         uint64_t sum = 0;
         for (uint32_t i = c; i < end; i += 16) {
             uint32_t left = end - i < 16 ? end - i : 16;
-            v16 e = v_exp(v_div(v_sub(v_load_n(z + i, left), mv), tv));
+            v16 e = v_exp_down(v_div(v_sub(v_load_n(z + i, left), mv), tv));
             sum += v_fixed(w + i, v_select(m_range(0, left), e, v_zero()));
         }
         sums[c / KRN_DRAW_CHUNK] = sum;

@@ -5,6 +5,8 @@
 #ifndef KERNELS_CPU_VEC_H
 #define KERNELS_CPU_VEC_H
 
+#include <stdbool.h>
+
 #if defined(KRN_ISA_AVX512)
 #include "kernels/cpu/vec_avx512.h"
 #elif defined(KRN_ISA_AVX2)
@@ -13,10 +15,13 @@
 #include "kernels/cpu/vec_scalar.h"
 #endif
 
-/* krn_expf in each lane: same operations, same order (numerics.md 0.5). */
-VEC_FN v16 v_exp(v16 x) {
+/* krn_expf in each lane: same operations, same order (numerics.md 0.5). Where no lane is above 0, what only serves
+ * large arguments is left out. */
+VEC_FN v16 v_exp_of(v16 x, const bool above_zero) {
     const v16 lo = v_set1(KRN_EXP_LO), hi = v_set1(KRN_EXP_HI);
-    v16 c = v_min(v_max(x, lo), hi);
+    v16 c = v_max(x, lo);
+    if (above_zero)
+        c = v_min(c, hi);
     v16 t = v_fma(c, v_set1(KRN_EXP_LOG2E), v_set1(KRN_EXP_ROUND));
     v16 n = v_sub(t, v_set1(KRN_EXP_ROUND));
     v16 r = v_fnma(n, v_set1(KRN_EXP_LN2_HI), c);
@@ -27,10 +32,19 @@ VEC_FN v16 v_exp(v16 x) {
     q = v_fma(q, r, v_set1(KRN_EXP_C2));
     v16 p = v_fma(q, v_mul(r, r), r);
     p = v_add(p, v_set1(1.0f));
-    v16 y = v_scale_exp(p, t);
-    y = v_select(m_or(v_lt(y, v_set1(KRN_EXP_TINY)), v_lt(x, lo)), v_zero(), y);
-    y = v_select(v_lt(hi, x), v_set1(INFINITY), y);
+    v16 y = v_select(v_lt(x, lo), v_zero(), v_scale_exp(p, t));
+    if (above_zero)
+        y = v_select(v_lt(hi, x), v_set1(INFINITY), y);
     return v_select(v_is_nan(x), x, y);
+}
+
+VEC_FN v16 v_exp(v16 x) {
+    return v_exp_of(x, true);
+}
+
+/* Each lane at most 0, or NaN. */
+VEC_FN v16 v_exp_down(v16 x) {
+    return v_exp_of(x, false);
 }
 
 /* The same of one value. */
