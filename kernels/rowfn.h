@@ -22,7 +22,7 @@ enum {
     KRN_LANES = 16,             /* virtual lanes of a row sum */
     KRN_TILE = 64,              /* keys in a tile of a KV page */
     KRN_V_MAX = 8,              /* virtual ranks */
-    KRN_SPAN_ROWS = 16,         /* rows of one attention span at most */
+    KRN_SPAN_ROWS = 32,         /* rows of one attention span at most */
     KRN_HEAD_MAX = 256,         /* head_dim at most, a multiple of 16 */
     KRN_SCRATCH_BYTES = 1 << 20 /* per thread, 64-byte aligned; holds a widened weight panel */
 };

@@ -205,7 +205,9 @@ static void bench_attend(double fma_peak) {
             struct krn_span span[16];
             double keys = 0;
             for (uint32_t u = 0; u < spans; u++)
-                span[u] = (struct krn_span){u * 16, n < 16 ? n : 16, context - n + u * 16, pages};
+                span[u] =
+                    (struct krn_span){u * KRN_SPAN_ROWS, n < KRN_SPAN_ROWS ? n : KRN_SPAN_ROWS,
+                                      context - n + u * KRN_SPAN_ROWS, pages};
             for (uint32_t u = 0; u < n; u++)
                 keys += context - n + u + 1;
             kit_fill(&r, q, n * HEADS * D, KIT_TAME);
