@@ -210,6 +210,9 @@ static enum status load_config(struct pipeline *p, const json_t *config) {
     if (bos >= 0)
         p->t->bos = bos;
     p->t->eos = role_id(p->t, config, "eos_token");
+    /* Text that a vocabulary cannot spell must not begin or end a reply: there is no unknown token then. */
+    if (p->t->unk == p->t->bos || p->t->unk == p->t->eos)
+        p->t->unk = -1;
     if (json_is_true(json_object_get(config, "add_eos_token")))
         return status_say(p->note, STATUS_UNSUPPORTED,
                           "%s: add_eos_token in tokenizer_config.json is not supported", p->name);

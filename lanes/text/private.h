@@ -109,7 +109,8 @@ struct text_encode {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
-    uint64_t budget;   /* backtracking that long matches may still spend */
+    uint64_t deadline_ns; /* of this thread's own time */
+    uint64_t searches;
     const char *glued; /* this text goes on after invalid bytes: no space is put before it */
     void *work;        /* long words */
     size_t work_bytes;

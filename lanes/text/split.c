@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <utf8proc.h>
 
@@ -12,41 +13,70 @@
 #include "lanes/text/private.h"
 #include "lanes/text/utf8.h"
 
-enum { JIT_STACK_MAX = 4 << 20, HEAP_KIB_MAX = 64 << 10, FIRST_LIMIT = 1 << 13 };
+enum {
+    JIT_STACK_MAX = 4 << 20,
+    HEAP_KIB_MAX = 64 << 10,
+    FIRST_LIMIT = 1 << 10, /* backtracking of a search that nobody counts */
+    LAST_LIMIT = 1 << 20,  /* and what is added to it for each byte */
+    LAST_LIMIT_A_BYTE = 4,
+    SEARCHES_UNTIMED = 256, /* between two looks at the clock */
+    TIME_NS = 2000000000,   /* what any text may take, and each byte of it more: some fifty times */
+    TIME_NS_A_BYTE = 4000   /* what the slowest known pattern takes */
+};
 
-/* One search. A search may backtrack FIRST_LIMIT times for nothing; what it needs beyond that is
- * taken from the call's budget, so hostile text ends in an error after time in proportion to its
- * length. */
+static uint64_t thread_time_ns(void) {
+    struct timespec now = {0, 0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* What one step of a search costs depends on the pattern, so hostile ones are stopped by the thread's own time. */
+static enum status time_left(struct text_encode *e) {
+    if (thread_time_ns() < e->deadline_ns)
+        return STATUS_OK;
+    return status_say(e->note, STATUS_BAD_REQUEST,
+                      "the tokenizer's pattern takes too long to cut this text in words");
+}
+
+/* What a failed search may be given before it is tried again; an error when nothing more may be. */
+static enum status search_again(struct text_encode *e, int rc, size_t n, uint32_t *limit,
+                                uint32_t *options) {
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT && e->stack == NULL) {
+        e->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_MAX, NULL);
+        if (e->stack == NULL)
+            return status_say(e->note, STATUS_NO_MEMORY, "no memory to cut the text in words");
+        pcre2_jit_stack_assign(e->context, NULL, e->stack);
+        return STATUS_OK;
+    }
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT && (*options & PCRE2_NO_JIT) == 0) {
+        *options |=
+            PCRE2_NO_JIT; /* the interpreter's state lies on the heap, within HEAP_KIB_MAX */
+        return STATUS_OK;
+    }
+    if (rc == PCRE2_ERROR_MATCHLIMIT && *limit < LAST_LIMIT + LAST_LIMIT_A_BYTE * n) {
+        *limit *= 2;
+        return time_left(e);
+    }
+    if (rc == PCRE2_ERROR_NOMEMORY)
+        return status_say(e->note, STATUS_NO_MEMORY, "no memory to cut the text in words");
+    return status_say(e->note, STATUS_BAD_REQUEST,
+                      "the tokenizer's pattern cannot cut this text in words (search error %d "
+                      "after its limits)",
+                      rc);
+}
+
 static enum status search(struct text_encode *e, const pcre2_code *pattern, const char *text,
                           size_t n, size_t from, bool *found) {
     uint32_t limit = FIRST_LIMIT, options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
+    if (++e->searches % SEARCHES_UNTIMED == 0)
+        TRY(time_left(e));
     for (;;) {
         pcre2_set_match_limit(e->context, limit);
         int rc = pcre2_match(pattern, (PCRE2_SPTR)text, n, from, options, e->match, e->context);
         *found = rc > 0;
         if (rc > 0 || rc == PCRE2_ERROR_NOMATCH)
             return STATUS_OK;
-        if (rc == PCRE2_ERROR_JIT_STACKLIMIT && e->stack == NULL) {
-            e->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_MAX, NULL);
-            if (e->stack == NULL)
-                return status_say(e->note, STATUS_NO_MEMORY, "no memory to cut the text in words");
-            pcre2_jit_stack_assign(e->context, NULL, e->stack);
-            continue;
-        }
-        if (rc == PCRE2_ERROR_JIT_STACKLIMIT && (options & PCRE2_NO_JIT) == 0) {
-            options |=
-                PCRE2_NO_JIT; /* the interpreter keeps its state on the heap, within HEAP_KIB_MAX */
-            continue;
-        }
-        if (rc == PCRE2_ERROR_NOMEMORY)
-            return status_say(e->note, STATUS_NO_MEMORY, "no memory to cut the text in words");
-        if (rc != PCRE2_ERROR_MATCHLIMIT || limit > UINT32_MAX / 16 || e->budget < limit * 16u)
-            return status_say(e->note, STATUS_BAD_REQUEST,
-                              "the tokenizer's pattern cannot cut this text in words (search error "
-                              "%d after its limits)",
-                              rc);
-        limit *= 16;
-        e->budget -= limit;
+        TRY(search_again(e, rc, n, &limit, &options));
     }
 }
 
@@ -168,7 +198,7 @@ enum status lane_tokenizer_encode(const struct lane_tokenizer *t, const char *te
                           bytes, TEXT_INPUT_BYTES_MAX);
     e.capacity = capacity;
     e.note = note;
-    e.budget = 64 * (uint64_t)bytes + (1 << 24);
+    e.deadline_ns = thread_time_ns() + TIME_NS + TIME_NS_A_BYTE * (uint64_t)bytes;
     if ((flags & LANE_ENCODE_BOS) != 0 && t->bos >= 0)
         TRY(text_emit(&e, (uint32_t)t->bos));
     if (bytes == 0)

@@ -1,2 +1,3 @@
 # tests of fuzz
 include $(srcdir)/tests/fuzz/model_files.mk
+include $(srcdir)/tests/fuzz/text.mk
