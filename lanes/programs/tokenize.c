@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roundhouse tokenize and detokenize: text to token ids and back, byte for byte. With --json a line of standard input is
- * a JSON string (or id array) and a line of output its id array (or its bytes in hex, as a JSON string).
+ * roundhouse tokenize and detokenize: text to token ids and back, byte for byte. With --json a line
+ * of standard input is a JSON string (or id array) and a line of output its id array (or its bytes
+ * in hex, as a JSON string).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ static enum status tokens_open(struct tokens *x, uint32_t program, int argc, cha
                                &x->note);
 }
 
-/* Calls one for each line of standard input, without its newline; the note gains the line's number. */
+/* Calls one for each line of standard input, without its newline; the note gains the line's number.
+ */
 static enum status tokens_lines(struct tokens *x,
                                 enum status (*one)(struct tokens *x, const char *line, size_t n)) {
     char *line = NULL;

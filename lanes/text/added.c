@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "lanes/text/private.h"
+#include "lanes/text/encode.h"
 #include "lanes/text/utf8.h"
 
 static bool white_space(uint32_t c) {
@@ -20,26 +20,26 @@ static size_t character_before(const char *text, size_t n) {
         size_t length;
         if (((unsigned char)text[n - back] & 0xC0) == 0x80)
             continue;
-        enum utf8_kind kind = utf8_next(text + n - back, back, &length);
+        enum utf8_kind kind = lane_utf8_next(text + n - back, back, &length);
         return kind == UTF8_WHOLE && length == back ? back : 0;
     }
     return 0;
 }
 
-size_t text_space_before(const char *text, size_t n) {
+size_t lane_text_space_before(const char *text, size_t n) {
     size_t at = n;
     for (;;) {
         size_t length = character_before(text, at);
-        if (length == 0 || !white_space(utf8_point(text + at - length, length)))
+        if (length == 0 || !white_space(lane_utf8_point(text + at - length, length)))
             return n - at;
         at -= length;
     }
 }
 
-size_t text_space_after(const char *text, size_t n) {
+size_t lane_text_space_after(const char *text, size_t n) {
     size_t at = 0, length;
-    while (at < n && utf8_next(text + at, n - at, &length) == UTF8_WHOLE &&
-           white_space(utf8_point(text + at, length)))
+    while (at < n && lane_utf8_next(text + at, n - at, &length) == UTF8_WHOLE &&
+           white_space(lane_utf8_point(text + at, length)))
         at += length;
     return at;
 }
@@ -47,14 +47,14 @@ size_t text_space_after(const char *text, size_t n) {
 /* Whether the character at text is part of a word. */
 static bool word_character(const struct text_encode *e, const char *text, size_t n) {
     size_t length;
-    if (n == 0 || utf8_next(text, n, &length) != UTF8_WHOLE)
+    if (n == 0 || lane_utf8_next(text, n, &length) != UTF8_WHOLE)
         return false;
     return pcre2_match(e->t->word_character, (PCRE2_SPTR)text, length, 0, PCRE2_ANCHORED, e->match,
                        NULL) > 0;
 }
 
-const struct text_added *text_added_longest(const struct text_added_set *set, const char *text,
-                                            size_t n) {
+const struct text_added *lane_text_added_longest(const struct text_added_set *set, const char *text,
+                                                 size_t n) {
     const struct text_added *found = NULL;
     uint32_t lo = 0, hi = set->n;
     /* items[lo .. hi) are the tokens that begin with text[0 .. depth). */
@@ -92,14 +92,14 @@ static bool stands_alone(const struct text_encode *e, const char *text, size_t n
            !word_character(e, text + end, n - end);
 }
 
-enum status text_added_split(struct text_encode *e, const struct text_added_set *set,
-                             const char *text, size_t n,
-                             enum status (*next)(struct text_encode *, const char *, size_t)) {
+enum status lane_text_added_split(struct text_encode *e, const struct text_added_set *set,
+                                  const char *text, size_t n,
+                                  enum status (*next)(struct text_encode *, const char *, size_t)) {
     size_t done = 0, at = 0;
     while (set->n != 0 && at < n) {
         const struct text_added *a = NULL;
         if (set->first[(unsigned char)text[at]])
-            a = text_added_longest(set, text + at, n - at);
+            a = lane_text_added_longest(set, text + at, n - at);
         if (a == NULL) {
             at++;
             continue;
@@ -111,12 +111,12 @@ enum status text_added_split(struct text_encode *e, const struct text_added_set 
         if ((a->flags & TEXT_SINGLE_WORD) != 0 && !stands_alone(e, text, n, start, end))
             continue;
         if ((a->flags & TEXT_LSTRIP) != 0)
-            start -= text_space_before(text + done, start - done);
+            start -= lane_text_space_before(text + done, start - done);
         if ((a->flags & TEXT_RSTRIP) != 0)
-            end += text_space_after(text + end, n - end);
+            end += lane_text_space_after(text + end, n - end);
         if (start > done)
             TRY(next(e, text + done, start - done));
-        TRY(text_emit(e, a->id));
+        TRY(lane_text_emit(e, a->id));
         done = at = end;
     }
     return done < n ? next(e, text + done, n - done) : STATUS_OK;

@@ -26,7 +26,7 @@ static struct text_added *added_find(const struct lane_tokenizer *t, const char 
     return NULL;
 }
 
-int64_t text_added_id(const struct lane_tokenizer *t, const char *text, size_t bytes) {
+int64_t lane_text_added_id(const struct lane_tokenizer *t, const char *text, size_t bytes) {
     const struct text_added *a = added_find(t, text, bytes);
     return a == NULL ? -1 : (int64_t)a->id;
 }
@@ -73,7 +73,7 @@ static enum status added_put(struct lane_tokenizer *t, const struct added_source
     memcpy(copy, text, n);
     copy[n] = '\0';
     t->raw.items[t->raw.n++] = (struct text_added){copy, (uint32_t)n, id, flags};
-    return text_token_put(t, id, text, n, flags, from->note);
+    return lane_text_token_put(t, id, text, n, flags, from->note);
 }
 
 /* An object of "added_tokens" or of "added_tokens_decoder". */
@@ -123,8 +123,8 @@ static enum status added_role(struct lane_tokenizer *t, const struct added_sourc
                      TEXT_KNOWN | TEXT_ADDED | TEXT_SPECIAL);
 }
 
-enum status text_load_added(struct lane_tokenizer *t, const char *name, const json_t *root,
-                            json_t *config, struct status_note *note) {
+enum status lane_text_load_added(struct lane_tokenizer *t, const char *name, const json_t *root,
+                                 json_t *config, struct status_note *note) {
     static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "pad_token",
                                         "cls_token", "sep_token", "mask_token"};
     struct added_source from = {name, json_object_get(json_object_get(root, "model"), "vocab"),
@@ -224,7 +224,7 @@ static enum status special_is_apart(const struct lane_tokenizer *t, const char *
     return STATUS_OK;
 }
 
-enum status text_index(struct lane_tokenizer *t, const char *name, struct status_note *note) {
+enum status lane_text_index(struct lane_tokenizer *t, const char *name, struct status_note *note) {
     uint32_t kept = 0;
     TRY(special_is_apart(t, name, note));
     for (uint32_t i = 0; i < t->raw.n; i++) {

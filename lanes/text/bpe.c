@@ -10,12 +10,12 @@
 #include <xxhash.h>
 
 #include "actors/check.h"
-#include "lanes/text/private.h"
+#include "lanes/text/encode.h"
 
 enum { SHORT_WORD = 48 };
 
-const struct text_merge *text_merge_find(const struct lane_tokenizer *t, uint32_t left,
-                                         uint32_t right) {
+const struct text_merge *lane_text_merge_find(const struct lane_tokenizer *t, uint32_t left,
+                                              uint32_t right) {
     uint64_t key = (uint64_t)left << 32 | right;
     uint32_t slot = (uint32_t)((key * 0x9E3779B97F4A7C15u) >> t->merge_shift);
     /* Half of the slots are free, so the walk ends. */
@@ -28,7 +28,7 @@ const struct text_merge *text_merge_find(const struct lane_tokenizer *t, uint32_
     }
 }
 
-enum status text_emit(struct text_encode *e, uint32_t id) {
+enum status lane_text_emit(struct text_encode *e, uint32_t id) {
     if (e->limit != 0 && *e->n >= e->limit)
         return status_say(e->note, STATUS_TOO_LARGE, "the text has more than %u tokens", e->limit);
     if (*e->n == *e->capacity) {
@@ -71,7 +71,7 @@ static enum status word_short(struct text_encode *e, uint32_t *symbol, size_t n)
     const struct lane_tokenizer *t = e->t;
     const struct text_merge *pair[SHORT_WORD];
     for (size_t i = 0; i + 1 < n; i++)
-        pair[i] = text_merge_find(t, symbol[i], symbol[i + 1]);
+        pair[i] = lane_text_merge_find(t, symbol[i], symbol[i + 1]);
     while (n > 1) {
         size_t best = n;
         uint32_t rank = UINT32_MAX;
@@ -88,12 +88,12 @@ static enum status word_short(struct text_encode *e, uint32_t *symbol, size_t n)
         memmove(symbol + best + 1, symbol + best + 2, (n - best - 1) * sizeof *symbol);
         memmove(pair + best, pair + best + 1, (n - best) * sizeof *pair);
         if (best > 0)
-            pair[best - 1] = text_merge_find(t, symbol[best - 1], symbol[best]);
+            pair[best - 1] = lane_text_merge_find(t, symbol[best - 1], symbol[best]);
         if (best + 1 < n)
-            pair[best] = text_merge_find(t, symbol[best], symbol[best + 1]);
+            pair[best] = lane_text_merge_find(t, symbol[best], symbol[best + 1]);
     }
     for (size_t i = 0; i < n; i++)
-        TRY(text_emit(e, symbol[i]));
+        TRY(lane_text_emit(e, symbol[i]));
     return STATUS_OK;
 }
 
@@ -153,7 +153,7 @@ static void long_offer(struct long_word *w, uint32_t at) {
     uint32_t next = w->symbol[at].next;
     if (next == UINT32_MAX)
         return;
-    const struct text_merge *m = text_merge_find(w->t, w->symbol[at].id, w->symbol[next].id);
+    const struct text_merge *m = lane_text_merge_find(w->t, w->symbol[at].id, w->symbol[next].id);
     if (m != NULL)
         heap_push(w, (struct long_candidate){m->rank, at, m->left, m->right});
 }
@@ -165,7 +165,7 @@ static void long_merge(struct long_word *w) {
         if (s->id != c.left || s->next == UINT32_MAX || w->symbol[s->next].id != c.right)
             continue;
         uint32_t gone = s->next;
-        s->id = text_merge_find(w->t, c.left, c.right)->id;
+        s->id = lane_text_merge_find(w->t, c.left, c.right)->id;
         s->next = w->symbol[gone].next;
         w->symbol[gone].id = UINT32_MAX;
         if (s->next != UINT32_MAX)
@@ -204,7 +204,7 @@ static enum status word_long(struct text_encode *e, const char *word, size_t n) 
         long_offer(&w, i);
     long_merge(&w);
     for (uint32_t i = 0; i != UINT32_MAX; i = w.symbol[i].next)
-        TRY(text_emit(e, w.symbol[i].id));
+        TRY(lane_text_emit(e, w.symbol[i].id));
     return STATUS_OK;
 }
 
@@ -222,14 +222,14 @@ static int64_t whole_word(const struct lane_tokenizer *t, const char *word, size
     }
 }
 
-enum status text_word(struct text_encode *e, const char *word, size_t n) {
+enum status lane_text_word(struct text_encode *e, const char *word, size_t n) {
     if (n == 0)
         return STATUS_OK;
     CHECK(n <= (size_t)4 * TEXT_INPUT_BYTES_MAX);
     if (e->t->ignore_merges) {
         int64_t id = whole_word(e->t, word, n);
         if (id >= 0)
-            return text_emit(e, (uint32_t)id);
+            return lane_text_emit(e, (uint32_t)id);
     }
     if (n > SHORT_WORD)
         return word_long(e, word, n);

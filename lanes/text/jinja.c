@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The reduced form is a list of items: T literal, E expression, S statement, each ended by byte 1; inside E and S the
- * words are ended by byte 3, and a string among them begins with byte 4. Bytes 1 to 8 are not allowed in a template.
+ * The reduced form is a list of items: T literal, E expression, S statement, each ended by byte 1;
+ * inside E and S the words are ended by byte 3, and a string among them begins with byte 4. Bytes 1
+ * to 8 are not allowed in a template.
  */
 #include "lanes/text/jinja.h"
 
@@ -147,7 +148,8 @@ static void out_words(struct reduce *r, char kind, uint32_t first, uint32_t last
     out_byte(r, ITEM_END);
 }
 
-/* Outputs that are sums of terms become one output a term; a term that is a string becomes literal text. */
+/* Outputs that are sums of terms become one output a term; a term that is a string becomes literal
+ * text. */
 static void out_expression(struct reduce *r) {
     static const char *const whole[] = {"if", "else", "and", "or", "not", "is", "in",
                                         "==", "!=",   "<",   ">",  "<=",  ">=", "-",
@@ -174,7 +176,8 @@ static void out_expression(struct reduce *r) {
     }
 }
 
-/* Between tags: what the tags' own marks and the block rules (trim_blocks, lstrip_blocks) leave of the text. */
+/* Between tags: what the tags' own marks and the block rules (trim_blocks, lstrip_blocks) leave of
+ * the text. */
 static void out_data(struct reduce *r, size_t begin, size_t end, char next_tag, bool strip_next) {
     if (strip_next) {
         while (end > begin && space(r->in[end - 1]))
@@ -264,7 +267,7 @@ static bool reduce(struct reduce *r) {
     return true;
 }
 
-bool jinja_reduce(const char *text, size_t n, char **out, size_t *n_out) {
+bool lane_jinja_reduce(const char *text, size_t n, char **out, size_t *n_out) {
     bool ok = false;
     *out = NULL;
     for (size_t i = 0; i < n; i++)
@@ -292,8 +295,8 @@ bool jinja_reduce(const char *text, size_t n, char **out, size_t *n_out) {
     return ok;
 }
 
-bool jinja_matches(const char *pattern, size_t n_pattern, const char *reduced, size_t n_reduced,
-                   const char **any, size_t *n_any) {
+bool lane_jinja_matches(const char *pattern, size_t n_pattern, const char *reduced,
+                        size_t n_reduced, const char **any, size_t *n_any) {
     const char *gap = memchr(pattern, JINJA_ANY[0], n_pattern);
     *any = NULL;
     *n_any = 0;

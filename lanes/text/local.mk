@@ -1,5 +1,5 @@
 liblanes_a_SOURCES += lanes/text/added.c lanes/text/added_load.c lanes/text/bpe.c \
-	lanes/text/jinja.c lanes/text/jinja.h lanes/text/pattern.c lanes/text/pipeline.c \
+	lanes/text/encode.h lanes/text/jinja.c lanes/text/jinja.h lanes/text/pattern.c lanes/text/pipeline.c \
 	lanes/text/private.h lanes/text/split.c lanes/text/stream.c lanes/text/stream.h \
 	lanes/text/template.c lanes/text/template_shapes.def lanes/text/tokenizer.c \
 	lanes/text/tokenizer.h lanes/text/tokenizer_load.c lanes/text/utf8.h

@@ -332,8 +332,8 @@ static enum status compile(const char *name, const struct pattern *p, pcre2_code
     return STATUS_OK;
 }
 
-enum status text_pattern_compile(const char *name, const char *pattern, size_t bytes, bool literal,
-                                 pcre2_code **out, struct status_note *note) {
+enum status lane_text_pattern_compile(const char *name, const char *pattern, size_t bytes,
+                                      bool literal, pcre2_code **out, struct status_note *note) {
     struct pattern p = {.in = pattern, .n = bytes};
     enum status status;
     if (bytes == 0 || bytes > TEXT_PATTERN_BYTES_MAX)

@@ -87,8 +87,8 @@ static enum status load_split(struct pipeline *p, const json_t *split) {
     TRY(stage_add(p, &stage));
     stage->removed = how[0] == 'R';
     stage->invert = json_is_true(json_object_get(split, "invert"));
-    return text_pattern_compile(p->name, json_string_value(text), json_string_length(text),
-                                regex == NULL, &stage->pattern, p->note);
+    return lane_text_pattern_compile(p->name, json_string_value(text), json_string_length(text),
+                                     regex == NULL, &stage->pattern, p->note);
 }
 
 static enum status load_byte_level(struct pipeline *p, const json_t *byte_level) {
@@ -98,8 +98,8 @@ static enum status load_byte_level(struct pipeline *p, const json_t *byte_level)
     p->byte_level = true;
     if (!unless_false(byte_level, "use_regex"))
         return STATUS_OK;
-    return text_pattern_compile(p->name, gpt2_pattern, sizeof gpt2_pattern - 1, false,
-                                &stage->pattern, p->note);
+    return lane_text_pattern_compile(p->name, gpt2_pattern, sizeof gpt2_pattern - 1, false,
+                                     &stage->pattern, p->note);
 }
 
 /* Digits stand apart from the rest, each alone or in runs. */
@@ -107,8 +107,8 @@ static enum status load_digits(struct pipeline *p, const json_t *digits) {
     bool alone = json_is_true(json_object_get(digits, "individual_digits"));
     struct text_stage *stage = NULL;
     TRY(stage_add(p, &stage));
-    return text_pattern_compile(p->name, alone ? "\\p{N}" : "\\p{N}+", alone ? 5 : 6, false,
-                                &stage->pattern, p->note);
+    return lane_text_pattern_compile(p->name, alone ? "\\p{N}" : "\\p{N}+", alone ? 5 : 6, false,
+                                     &stage->pattern, p->note);
 }
 
 static enum status load_pretokenizers(struct pipeline *p, const json_t *pretokenizer) {
@@ -200,7 +200,7 @@ static int64_t role_id(const struct lane_tokenizer *t, const json_t *config, con
     const json_t *content = json_is_object(role) ? json_object_get(role, "content") : role;
     if (!json_is_string(content))
         return -1;
-    return text_added_id(t, json_string_value(content), json_string_length(content));
+    return lane_text_added_id(t, json_string_value(content), json_string_length(content));
 }
 
 /* tokenizer_config.json has the last word on the bos, as in the library that writes these files. */
@@ -210,7 +210,8 @@ static enum status load_config(struct pipeline *p, const json_t *config) {
     if (bos >= 0)
         p->t->bos = bos;
     p->t->eos = role_id(p->t, config, "eos_token");
-    /* Text that a vocabulary cannot spell must not begin or end a reply: there is no unknown token then. */
+    /* Text that a vocabulary cannot spell must not begin or end a reply: there is no unknown token
+     * then. */
     if (p->t->unk == p->t->bos || p->t->unk == p->t->eos)
         p->t->unk = -1;
     if (json_is_true(json_object_get(config, "add_eos_token")))
@@ -225,8 +226,8 @@ static enum status load_config(struct pipeline *p, const json_t *config) {
     return STATUS_OK;
 }
 
-enum status text_load_pipeline(struct lane_tokenizer *t, const char *name, const json_t *root,
-                               const json_t *config, struct status_note *note) {
+enum status lane_text_load_pipeline(struct lane_tokenizer *t, const char *name, const json_t *root,
+                                    const json_t *config, struct status_note *note) {
     struct pipeline p = {.t = t, .name = name, .note = note};
     TRY(load_normalizer(&p, json_object_get(root, "normalizer")));
     TRY(load_pretokenizers(&p, json_object_get(root, "pre_tokenizer")));
@@ -237,7 +238,8 @@ enum status text_load_pipeline(struct lane_tokenizer *t, const char *name, const
         if ((t->raw.items[i].flags & TEXT_SINGLE_WORD) == 0)
             continue;
         static const char word[] = "[\\w\\x{200c}\\x{200d}]"; /* and the joiners */
-        return text_pattern_compile(name, word, sizeof word - 1, false, &t->word_character, note);
+        return lane_text_pattern_compile(name, word, sizeof word - 1, false, &t->word_character,
+                                         note);
     }
     return STATUS_OK;
 }

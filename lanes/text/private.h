@@ -100,56 +100,24 @@ struct lane_tokenizer {
     char *template_system; /* the default system prompt that a shape was published with, or NULL */
 };
 
-/* State of one encode call. */
-struct text_encode {
-    const struct lane_tokenizer *t;
-    uint32_t flags, limit;
-    uint32_t **ids, *n, *capacity;
-    struct status_note *note;
-    pcre2_match_data *match;
-    pcre2_match_context *context;
-    pcre2_jit_stack *stack;
-    uint64_t deadline_ns; /* of this thread's own time */
-    uint64_t searches;
-    const char *glued; /* this text goes on after invalid bytes: no space is put before it */
-    void *work;        /* long words */
-    size_t work_bytes;
-};
-
 /* tokenizer.c: control characters and broken ones in a note become question marks. */
-void text_note_clean(struct status_note *note);
+void lane_text_note_clean(struct status_note *note);
 /* tokenizer_load.c: vocabulary and merges; added_load.c: added tokens and indices. */
-enum status text_load_model(struct lane_tokenizer *t, const char *name, const json_t *root,
-                            struct status_note *note);
-enum status text_load_added(struct lane_tokenizer *t, const char *name, const json_t *root,
-                            json_t *config, struct status_note *note);
-enum status text_token_put(struct lane_tokenizer *t, uint32_t id, const char *bytes, size_t n,
-                           uint32_t flags, struct status_note *note);
-enum status text_index(struct lane_tokenizer *t, const char *name, struct status_note *note);
-int64_t text_added_id(const struct lane_tokenizer *t, const char *text, size_t bytes);
+enum status lane_text_load_model(struct lane_tokenizer *t, const char *name, const json_t *root,
+                                 struct status_note *note);
+enum status lane_text_load_added(struct lane_tokenizer *t, const char *name, const json_t *root,
+                                 json_t *config, struct status_note *note);
+enum status lane_text_token_put(struct lane_tokenizer *t, uint32_t id, const char *bytes, size_t n,
+                                uint32_t flags, struct status_note *note);
+enum status lane_text_index(struct lane_tokenizer *t, const char *name, struct status_note *note);
+int64_t lane_text_added_id(const struct lane_tokenizer *t, const char *text, size_t bytes);
 /* pipeline.c: normalizer, pre-tokenizers, post-processor, decoder, as stages or a refusal. */
-enum status text_load_pipeline(struct lane_tokenizer *t, const char *name, const json_t *root,
-                               const json_t *config, struct status_note *note);
+enum status lane_text_load_pipeline(struct lane_tokenizer *t, const char *name, const json_t *root,
+                                    const json_t *config, struct status_note *note);
 /* pattern.c: an Oniguruma pattern compiled by PCRE2 with the same meaning, or a refusal. */
-enum status text_pattern_compile(const char *name, const char *pattern, size_t bytes, bool literal,
-                                 pcre2_code **out, struct status_note *note);
-/* split.c: text between added tokens, through the stages, to words. */
-enum status text_split(struct text_encode *e, const char *text, size_t n);
-/* added.c: cuts text at the set's tokens; what lies between goes on to `next`. */
-enum status text_added_split(struct text_encode *e, const struct text_added_set *set,
-                             const char *text, size_t n,
-                             enum status (*next)(struct text_encode *, const char *, size_t));
-/* The longest token of the set that text begins with, or NULL. */
-const struct text_added *text_added_longest(const struct text_added_set *set, const char *text,
-                                            size_t n);
-size_t text_space_before(const char *text, size_t n); /* bytes of white space at the end */
-size_t text_space_after(const char *text, size_t n);  /* ... at the beginning */
-/* bpe.c */
-enum status text_word(struct text_encode *e, const char *word, size_t n);
-enum status text_emit(struct text_encode *e, uint32_t id);
-const struct text_merge *text_merge_find(const struct lane_tokenizer *t, uint32_t left,
-                                         uint32_t right);
+enum status lane_text_pattern_compile(const char *name, const char *pattern, size_t bytes,
+                                      bool literal, pcre2_code **out, struct status_note *note);
 /* template.c */
-void text_template_open(struct lane_tokenizer *t);
+void lane_text_template_open(struct lane_tokenizer *t);
 
 #endif

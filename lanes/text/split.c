@@ -10,7 +10,7 @@
 #include <utf8proc.h>
 
 #include "actors/check.h"
-#include "lanes/text/private.h"
+#include "lanes/text/encode.h"
 #include "lanes/text/utf8.h"
 
 enum {
@@ -30,7 +30,8 @@ static uint64_t thread_time_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* What one step of a search costs depends on the pattern, so hostile ones are stopped by the thread's own time. */
+/* What one step of a search costs depends on the pattern, so hostile ones are stopped by the
+ * thread's own time. */
 static enum status time_left(struct text_encode *e) {
     if (thread_time_ns() < e->deadline_ns)
         return STATUS_OK;
@@ -120,7 +121,7 @@ static enum status stage_cut(struct text_encode *e, uint32_t index, const char *
 
 static enum status stage_run(struct text_encode *e, uint32_t index, const char *text, size_t n) {
     if (index == e->t->n_stages)
-        return text_word(e, text, n);
+        return lane_text_word(e, text, n);
     const struct text_stage *stage = &e->t->stages[index];
     if (stage->prefix_space && text[0] != ' ' && text != e->glued)
         return stage_prefixed(e, index, text, n);
@@ -146,7 +147,7 @@ static bool already_nfc(const char *text, size_t n) {
 static enum status split_valid(struct text_encode *e, const char *text, size_t n, bool glued) {
     if (!e->t->nfc || already_nfc(text, n)) {
         e->glued = glued ? text : NULL;
-        return text_added_split(e, &e->t->normalized, text, n, split_words);
+        return lane_text_added_split(e, &e->t->normalized, text, n, split_words);
     }
     utf8proc_uint8_t *form = NULL;
     utf8proc_ssize_t bytes = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n,
@@ -157,7 +158,7 @@ static enum status split_valid(struct text_encode *e, const char *text, size_t n
                           "the text cannot be normalized: %s", utf8proc_errmsg(bytes));
     e->glued = glued ? (const char *)form : NULL;
     enum status status =
-        text_added_split(e, &e->t->normalized, (const char *)form, (size_t)bytes, split_words);
+        lane_text_added_split(e, &e->t->normalized, (const char *)form, (size_t)bytes, split_words);
     free(form);
     return status;
 }
@@ -165,20 +166,20 @@ static enum status split_valid(struct text_encode *e, const char *text, size_t n
 /* Runs of valid UTF-8 go on as text; runs of bytes that are not become words of their own. */
 static enum status split_runs(struct text_encode *e, const char *text, size_t n) {
     for (size_t at = 0; at < n;) {
-        size_t valid = utf8_valid(text + at, n - at), length, end;
+        size_t valid = lane_utf8_valid(text + at, n - at), length, end;
         if (valid != 0)
             TRY(split_valid(e, text + at, valid, at != 0));
         at += valid;
-        for (end = at; end < n && utf8_next(text + end, n - end, &length) != UTF8_WHOLE;)
+        for (end = at; end < n && lane_utf8_next(text + end, n - end, &length) != UTF8_WHOLE;)
             end++;
-        TRY(text_word(e, text + at, end - at));
+        TRY(lane_text_word(e, text + at, end - at));
         at = end;
     }
     return STATUS_OK;
 }
 
-enum status text_split(struct text_encode *e, const char *text, size_t n) {
-    return text_added_split(e, &e->t->raw, text, n, split_runs);
+enum status lane_text_split(struct text_encode *e, const char *text, size_t n) {
+    return lane_text_added_split(e, &e->t->raw, text, n, split_runs);
 }
 
 static void encode_close(struct text_encode *e) {
@@ -200,7 +201,7 @@ enum status lane_tokenizer_encode(const struct lane_tokenizer *t, const char *te
     e.note = note;
     e.deadline_ns = thread_time_ns() + TIME_NS + TIME_NS_A_BYTE * (uint64_t)bytes;
     if ((flags & LANE_ENCODE_BOS) != 0 && t->bos >= 0)
-        TRY(text_emit(&e, (uint32_t)t->bos));
+        TRY(lane_text_emit(&e, (uint32_t)t->bos));
     if (bytes == 0)
         return STATUS_OK;
     e.match = pcre2_match_data_create(1, NULL);
@@ -211,7 +212,7 @@ enum status lane_tokenizer_encode(const struct lane_tokenizer *t, const char *te
         goto out;
     }
     pcre2_set_heap_limit(e.context, HEAP_KIB_MAX);
-    status = text_split(&e, text, bytes);
+    status = lane_text_split(&e, text, bytes);
 out:
     if (status != STATUS_OK)
         *n = before;

@@ -60,7 +60,7 @@ static size_t whole_characters(const struct lane_stream *s, size_t limit) {
     size_t at = 0;
     while (at < limit) {
         size_t n;
-        enum utf8_kind kind = utf8_next(s->hold + at, s->held - at, &n);
+        enum utf8_kind kind = lane_utf8_next(s->hold + at, s->held - at, &n);
         if (kind == UTF8_CUT || at + n > limit)
             break;
         at += n;

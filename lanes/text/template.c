@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Conversations to token ids. A template is recognised when its reduced text equals that of a shape of
- * template_shapes.def; each shape has one function here that writes what the template writes. Special tokens come from
- * the template's own text only: what a message contains is encoded as plain text.
+ * Conversations to token ids. A template is recognised when its reduced text equals that of a shape
+ * of template_shapes.def; each shape has one function here that writes what the template writes.
+ * Special tokens come from the template's own text only: what a message contains is encoded as
+ * plain text.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "lanes/text/encode.h"
 #include "lanes/text/jinja.h"
-#include "lanes/text/private.h"
 #include "lanes/text/utf8.h"
 
 enum shape_flags {
@@ -86,9 +87,9 @@ static void put_special(struct render *r, uint32_t id, const char *text, size_t 
 static void put_literal(struct render *r, const char *text) {
     size_t n = strlen(text), plain = 0;
     for (size_t at = 0; at < n;) {
-        const struct text_added *a = text_added_longest(&r->t->raw, text + at, n - at);
+        const struct text_added *a = lane_text_added_longest(&r->t->raw, text + at, n - at);
         if (a == NULL || (a->flags & TEXT_SPECIAL) == 0)
-            a = text_added_longest(&r->t->normalized, text + at, n - at);
+            a = lane_text_added_longest(&r->t->normalized, text + at, n - at);
         if (a == NULL || (a->flags & TEXT_SPECIAL) == 0) {
             at++;
             continue;
@@ -131,7 +132,7 @@ static void put_content(struct render *r, const struct lane_message *m) {
 static size_t strip_after(const char *text, size_t n) {
     size_t at = 0, more;
     do {
-        more = text_space_after(text + at, n - at);
+        more = lane_text_space_after(text + at, n - at);
         while (at + more < n && text[at + more] >= 0x1C && text[at + more] <= 0x1F)
             more++;
         at += more;
@@ -142,7 +143,7 @@ static size_t strip_after(const char *text, size_t n) {
 static size_t strip_before(const char *text, size_t n) {
     size_t left = n, more;
     do {
-        more = text_space_before(text, left);
+        more = lane_text_space_before(text, left);
         while (more < left && text[left - more - 1] >= 0x1C && text[left - more - 1] <= 0x1F)
             more++;
         left -= more;
@@ -159,7 +160,8 @@ static bool role_is(const struct lane_message *m, const char *role) {
     return strcmp(m->role, role) == 0;
 }
 
-/* The exception of templates whose turns must alternate; index counts from the first turn that is not the system's. */
+/* The exception of templates whose turns must alternate; index counts from the first turn that is
+ * not the system's. */
 static bool alternates(struct render *r, const struct lane_message *m, uint32_t index) {
     if (role_is(m, "user") == (index % 2 == 0))
         return true;
@@ -326,9 +328,9 @@ static void recognise(struct lane_tokenizer *t, const struct text_shape *shape, 
     char *pattern;
     const char *any;
     size_t n, n_any;
-    if (!jinja_reduce(shape->text, strlen(shape->text), &pattern, &n))
+    if (!lane_jinja_reduce(shape->text, strlen(shape->text), &pattern, &n))
         return;
-    if (jinja_matches(pattern, n, reduced, n_reduced, &any, &n_any)) {
+    if (lane_jinja_matches(pattern, n, reduced, n_reduced, &any, &n_any)) {
         t->template_system = any == NULL ? NULL : strndup(any, n_any);
         if (any == NULL || t->template_system != NULL)
             t->shape = shape;
@@ -336,14 +338,14 @@ static void recognise(struct lane_tokenizer *t, const struct text_shape *shape, 
     free(pattern);
 }
 
-void text_template_open(struct lane_tokenizer *t) {
+void lane_text_template_open(struct lane_tokenizer *t) {
     char *reduced;
     size_t n;
     t->shape = NULL;
     free(t->template_system);
     t->template_system = NULL;
     if (t->template_text == NULL || strlen(t->template_text) > TEXT_TEMPLATE_BYTES_MAX ||
-        !jinja_reduce(t->template_text, strlen(t->template_text), &reduced, &n))
+        !lane_jinja_reduce(t->template_text, strlen(t->template_text), &reduced, &n))
         return;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes && t->shape == NULL; i++)
         recognise(t, &shapes[i], reduced, n);
@@ -385,7 +387,7 @@ static enum status refuse(const struct lane_tokenizer *t, struct status_note *no
                "the model's chat template, beginning \"%.40s\", is not one that this build "
                "knows; a raw prompt works",
                t->template_text);
-    text_note_clean(note);
+    lane_text_note_clean(note);
     return STATUS_UNSUPPORTED;
 }
 
@@ -397,9 +399,9 @@ static enum status encode_between(const struct render *r, size_t begin, size_t e
                                   uint32_t limit, uint32_t **ids, uint32_t *n, uint32_t *capacity) {
     const struct text_token *tokens = r->t->tokens;
     if (before != NULL && (tokens[before->id].flags & TEXT_RSTRIP) != 0)
-        begin += text_space_after(r->text + begin, end - begin);
+        begin += lane_text_space_after(r->text + begin, end - begin);
     if (after != NULL && (tokens[after->id].flags & TEXT_LSTRIP) != 0)
-        end -= text_space_before(r->text + begin, end - begin);
+        end -= lane_text_space_before(r->text + begin, end - begin);
     if (begin == end)
         return STATUS_OK;
     return lane_tokenizer_encode(r->t, r->text + begin, end - begin, 0, limit, ids, n, capacity,
@@ -415,7 +417,7 @@ static enum status encode_rendered(const struct render *r, uint32_t limit, uint3
     for (size_t i = 0; i < r->n_marks; i++) {
         const struct mark *mark = &r->marks[i];
         TRY(encode_between(r, done, mark->begin, before, mark, limit, ids, n, capacity));
-        TRY(text_emit(&one, mark->id));
+        TRY(lane_text_emit(&one, mark->id));
         done = mark->end;
         before = mark;
     }
@@ -432,7 +434,7 @@ static enum status check_messages(const struct lane_message *messages, uint32_t 
             status_say(note, STATUS_BAD_REQUEST,
                        "message %u has the role \"%.40s\", not system, user or assistant", i,
                        messages[i].role);
-            text_note_clean(note);
+            lane_text_note_clean(note);
             return STATUS_BAD_REQUEST;
         }
     return STATUS_OK;

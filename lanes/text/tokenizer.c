@@ -53,19 +53,20 @@ static enum status load_template(struct lane_tokenizer *t, const char *name, con
 
 static enum status load(struct lane_tokenizer *t, const char *name, const json_t *root,
                         json_t *config, struct status_note *note) {
-    TRY(text_load_model(t, name, root, note));
-    TRY(text_load_added(t, name, root, config, note));
-    TRY(text_load_pipeline(t, name, root, config, note));
-    TRY(text_index(t, name, note));
+    TRY(lane_text_load_model(t, name, root, note));
+    TRY(lane_text_load_added(t, name, root, config, note));
+    TRY(lane_text_load_pipeline(t, name, root, config, note));
+    TRY(lane_text_index(t, name, note));
     return load_template(t, name, config, note);
 }
 
-/* Texts of a file may stand in the note: nothing in it may move a terminal's cursor or cut a character. */
-void text_note_clean(struct status_note *note) {
+/* Texts of a file may stand in the note: nothing in it may move a terminal's cursor or cut a
+ * character. */
+void lane_text_note_clean(struct status_note *note) {
     size_t n = note == NULL ? 0 : strlen(note->text), length;
     for (size_t at = 0; at < n; at += length) {
-        bool whole = utf8_next(note->text + at, n - at, &length) == UTF8_WHOLE;
-        uint32_t point = whole ? utf8_point(note->text + at, length) : 0;
+        bool whole = lane_utf8_next(note->text + at, n - at, &length) == UTF8_WHOLE;
+        uint32_t point = whole ? lane_utf8_point(note->text + at, length) : 0;
         if (point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x2028 && point < 0x2070))
             memset(note->text + at, '?', length);
     }
@@ -90,7 +91,7 @@ enum status lane_tokenizer_parse(const char *name, const char *json, size_t n, c
     t->bos = t->eos = t->unk = -1;
     status = load(t, name, root, settings, note);
     if (status == STATUS_OK)
-        text_template_open(t);
+        lane_text_template_open(t);
 out:
     json_decref(root);
     json_decref(settings);
@@ -99,7 +100,7 @@ out:
     else
         lane_tokenizer_close(t);
     if (status != STATUS_OK)
-        text_note_clean(note);
+        lane_text_note_clean(note);
     return status;
 }
 
@@ -199,7 +200,7 @@ static enum status open_template(struct lane_tokenizer *t, const char *model_pat
     t->template_text = text;
     if (strlen(text) != n)
         return status_say(note, STATUS_BAD_FILE, "%s: a zero byte in a chat template", path);
-    text_template_open(t);
+    lane_text_template_open(t);
     return STATUS_OK;
 }
 
@@ -248,7 +249,7 @@ bool lane_tokenizer_is_special(const struct lane_tokenizer *t, uint32_t id) {
 }
 
 int64_t lane_tokenizer_id(const struct lane_tokenizer *t, const char *special) {
-    return text_added_id(t, special, strlen(special));
+    return lane_text_added_id(t, special, strlen(special));
 }
 
 const char *lane_tokenizer_bytes(const struct lane_tokenizer *t, uint32_t id, uint32_t *n) {

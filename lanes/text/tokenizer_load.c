@@ -40,9 +40,9 @@ static bool alphabet_bytes(const struct alphabet *a, const char *text, size_t n,
                            size_t *n_out) {
     *n_out = 0;
     for (size_t at = 0, length; at < n; at += length) {
-        if (utf8_next(text + at, n - at, &length) != UTF8_WHOLE)
+        if (lane_utf8_next(text + at, n - at, &length) != UTF8_WHOLE)
             return false;
-        uint32_t point = utf8_point(text + at, length);
+        uint32_t point = lane_utf8_point(text + at, length);
         if (point >= 0x200 || a->byte[point] < 0)
             return false;
         out[(*n_out)++] = (char)a->byte[point];
@@ -63,8 +63,8 @@ static enum status tokens_reserve(struct lane_tokenizer *t, uint32_t n, struct s
     return STATUS_OK;
 }
 
-enum status text_token_put(struct lane_tokenizer *t, uint32_t id, const char *bytes, size_t n,
-                           uint32_t flags, struct status_note *note) {
+enum status lane_text_token_put(struct lane_tokenizer *t, uint32_t id, const char *bytes, size_t n,
+                                uint32_t flags, struct status_note *note) {
     if (t->pool_capacity - t->pool_bytes < n) {
         size_t capacity = 2 * t->pool_capacity + n + 4096;
         char *pool = realloc(t->pool, capacity);
@@ -124,7 +124,7 @@ static enum status load_vocab(struct lane_tokenizer *t, const char *name, json_t
                               TEXT_TOKEN_BYTES_MAX);
         if ((t->tokens[id].flags & TEXT_KNOWN) != 0)
             return status_say(note, STATUS_BAD_FILE, "%s: two tokens have the id %u", name, id);
-        TRY(text_token_put(t, id, bytes, n_bytes, flags, note));
+        TRY(lane_text_token_put(t, id, bytes, n_bytes, flags, note));
         if (flags != 0 && n_bytes == 1)
             t->byte_id[(unsigned char)bytes[0]] = id;
     }
@@ -236,8 +236,8 @@ static enum status model_refusals(const char *name, const json_t *model, struct 
     return STATUS_OK;
 }
 
-enum status text_load_model(struct lane_tokenizer *t, const char *name, const json_t *root,
-                            struct status_note *note) {
+enum status lane_text_load_model(struct lane_tokenizer *t, const char *name, const json_t *root,
+                                 struct status_note *note) {
     const json_t *model = json_object_get(root, "model");
     TRY(model_refusals(name, model, note));
     json_t *vocab = json_object_get(model, "vocab");

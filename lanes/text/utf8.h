@@ -15,13 +15,13 @@ enum utf8_kind {
 };
 
 /* The range that the second byte of a sequence may have. */
-static inline void utf8_second(unsigned char lead, unsigned char *lo, unsigned char *hi) {
+static inline void lane_utf8_second(unsigned char lead, unsigned char *lo, unsigned char *hi) {
     *lo = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
     *hi = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
 }
 
 /* Looks at the first of n >= 1 bytes. */
-static inline enum utf8_kind utf8_next(const char *text, size_t n, size_t *length) {
+static inline enum utf8_kind lane_utf8_next(const char *text, size_t n, size_t *length) {
     const unsigned char *b = (const unsigned char *)text;
     *length = 1;
     if (b[0] < 0x80)
@@ -36,7 +36,7 @@ static inline enum utf8_kind utf8_next(const char *text, size_t n, size_t *lengt
             return UTF8_CUT;
         }
         if (i == 1)
-            utf8_second(b[0], &lo, &hi);
+            lane_utf8_second(b[0], &lo, &hi);
         if (b[i] < lo || b[i] > hi)
             return UTF8_INVALID;
     }
@@ -45,7 +45,7 @@ static inline enum utf8_kind utf8_next(const char *text, size_t n, size_t *lengt
 }
 
 /* The code point of a character that utf8_next called whole. */
-static inline uint32_t utf8_point(const char *text, size_t length) {
+static inline uint32_t lane_utf8_point(const char *text, size_t length) {
     const unsigned char *b = (const unsigned char *)text;
     if (length == 1)
         return b[0];
@@ -56,11 +56,11 @@ static inline uint32_t utf8_point(const char *text, size_t length) {
 }
 
 /* How many of the first bytes are whole characters. */
-static inline size_t utf8_valid(const char *text, size_t n) {
+static inline size_t lane_utf8_valid(const char *text, size_t n) {
     size_t at = 0;
     while (at < n) {
         size_t length;
-        if (utf8_next(text + at, n - at, &length) != UTF8_WHOLE)
+        if (lane_utf8_next(text + at, n - at, &length) != UTF8_WHOLE)
             break;
         at += length;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fuzz target: any bytes as tokenizer.json, and what follows the first zero byte as tokenizer_config.json. What is
- * accepted must encode any text without a special token in it; what is refused says why in printable text.
+ * Fuzz target: any bytes as tokenizer.json, and what follows the first zero byte as
+ * tokenizer_config.json. What is accepted must encode any text without a special token in it; what
+ * is refused says why in printable text.
  */
 #include <jansson.h>
 #include <stdint.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Encoding at its edges: any bytes come back, words of any length, limits, many threads on one tokenizer, work in
- * proportion to the text, patterns and texts that ask for too much.
+ * Encoding at its edges: any bytes come back, words of any length, limits, many threads on one
+ * tokenizer, work in proportion to the text, patterns and texts that ask for too much.
  */
 #include <pthread.h>
 
 #include "tests/text/support.h"
 
-/* A tokenizer with all bytes, a few merges and this pre_tokenizer; *note is the refusal when there is one. */
+/* A tokenizer with all bytes, a few merges and this pre_tokenizer; *note is the refusal when there
+ * is one. */
 static struct lane_tokenizer *open_small(const char *pretokenizer, struct status_note *note) {
     static const char *const letters = "abcdefghijklmnopqrstuvwxyz";
     json_t *root =
@@ -60,7 +61,8 @@ START_TEST(any_bytes_come_back) {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            /* Mostly letters and UTF-8's own bytes, so that valid and broken characters stand side by side. */
+            /* Mostly letters and UTF-8's own bytes, so that valid and broken characters stand side
+             * by side. */
             static const char often[] = "ab \n\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80";
             text[k] =
                 (state & 3) == 0 ? (char)(state >> 40) : often[(state >> 32) % (sizeof often - 1)];
@@ -182,7 +184,8 @@ START_TEST(limits_hold) {
 }
 END_TEST
 
-/* Patterns that backtrack without bound end in a sentence, in time that the text's length bounds. */
+/* Patterns that backtrack without bound end in a sentence, in time that the text's length bounds.
+ */
 START_TEST(hostile_patterns_end) {
     static const char *const patterns[] = {"(a+)+$",
                                            "(a+)+z",

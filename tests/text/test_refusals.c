@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a tokenizer.json may not ask of this build: each is refused by its name, with the right status; and files that
- * are missing, no files, or damaged.
+ * What a tokenizer.json may not ask of this build: each is refused by its name, with the right
+ * status; and files that are missing, no files, or damaged.
  */
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chat templates against what jinja2 renders and the package tokenizers makes of it (make_vectors.py); what a message
- * contains never becomes a special token; unknown templates are refused and named.
+ * Chat templates against what jinja2 renders and the package tokenizers makes of it
+ * (make_vectors.py); what a message contains never becomes a special token; unknown templates are
+ * refused and named.
  */
 #include "tests/text/support.h"
 

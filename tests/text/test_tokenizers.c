@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tokenizers of many kinds against what the package tokenizers answered (make_vectors.py), with and without special
- * tokens in the text.
+ * Tokenizers of many kinds against what the package tokenizers answered (make_vectors.py), with and
+ * without special tokens in the text.
  */
 #include "tests/text/support.h"
 
