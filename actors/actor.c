@@ -200,11 +200,18 @@ static struct act_ctx *act_own_worker(struct act_rt *rt) {
     if (found == NULL && !closing && n < rt->config.workers + ACT_WORKERS_OWN_MAX &&
         (found = act_worker_open(rt, n, true)) != NULL) {
         rt->workers[n] = found;
-        /* release: pairs with the acquire in watch.c and drain.c */
-        atomic_store_explicit(&rt->n_workers, n + 1, memory_order_release);
-        atomic_fetch_add_explicit(&rt->awake, 1, memory_order_relaxed);
         found->threaded = act_port_thread_start(&found->thread, act_worker_thread, found);
-        CHECK(found->threaded);
+        if (found->threaded) {
+            atomic_fetch_add_explicit(&rt->awake, 1, memory_order_relaxed);
+            /* The release pairs with the acquire in watch.c and drain.c. seq_cst, here and in
+             * rt_stop: a stop that did not count this worker yet is seen here, and it is woken. */
+            atomic_store_explicit(&rt->n_workers, n + 1, memory_order_seq_cst);
+            if (atomic_load_explicit(&rt->stopping, memory_order_seq_cst) != ACT_STOP_NOT)
+                act_worker_wake(found);
+        } else {
+            act_worker_close(found);
+            rt->workers[n] = found = NULL;
+        }
     }
     if (found != NULL)
         atomic_store_explicit(&found->occupied, 1, memory_order_relaxed);

@@ -97,8 +97,8 @@ void act_rt_close(struct act_rt *rt);
 
 /* Starts an actor; state is owned by the caller until kind->ended. worker: index, or
  * ACT_OWN_THREAD. Returns 0 when actors_max live already (the caller holds a credit, so this is its
- * refusal). act_spawn: before act_rt_run or from outside; act_spawn_here: from an actor, onto its
- * own worker. */
+ * refusal), or when no thread can be had (64 at once). act_spawn: from anywhere; act_spawn_here:
+ * from an actor, onto its own worker. */
 act_id_t act_spawn(struct act_rt *rt, const struct act_kind *kind, void *state, int worker);
 act_id_t act_spawn_here(struct act_ctx *ctx, const struct act_kind *kind, void *state);
 /* Ends the running actor when its receive function returns; later messages to it come back as

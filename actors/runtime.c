@@ -110,16 +110,15 @@ void act_rt_run(struct act_rt *rt) {
 }
 
 static void rt_stop(struct act_rt *rt, uint32_t how) {
-    /* release: pairs with the acquire in worker.c; before the wakes, see worker_park. A stop never
-     * gets milder. */
+    /* The release pairs with the acquire in worker.c; before the wakes, see worker_park. seq_cst,
+     * also below: see act_own_worker. A stop never gets milder. */
     uint32_t now = atomic_load_explicit(&rt->stopping, memory_order_relaxed);
     while (now < how && !atomic_compare_exchange_weak_explicit(
-                            &rt->stopping, &now, how, memory_order_release, memory_order_relaxed))
+                            &rt->stopping, &now, how, memory_order_seq_cst, memory_order_relaxed))
         ;
     if (rt->sim != NULL)
         return;
-    /* acquire: pairs with the release that published the worker */
-    uint32_t n = atomic_load_explicit(&rt->n_workers, memory_order_acquire);
+    uint32_t n = atomic_load_explicit(&rt->n_workers, memory_order_seq_cst);
     for (uint32_t i = 0; i < n; i++)
         act_worker_wake(rt->workers[i]);
 }

@@ -318,6 +318,23 @@ START_TEST(own_threads_are_used_again) {
 }
 END_TEST
 
+START_TEST(own_threads_have_a_limit) {
+    static const struct act_kind player = {.name = "player", .receive = player_receive};
+    struct act_rt *rt = rig_open(ACT_PORT_THREADS, 1, 0);
+    struct player players[66] = {{.got = 0}};
+    for (int i = 0; i < 64; i++)
+        ck_assert_uint_ne(act_spawn(rt, &player, &players[i], ACT_OWN_THREAD), 0);
+    ck_assert_uint_eq(act_spawn(rt, &player, &players[64], ACT_OWN_THREAD), 0);
+    ck_assert_uint_ne(act_spawn(rt, &player, &players[65], 0), 0);
+    act_rt_stop(rt);
+    act_rt_run(rt);
+    struct act_rt_stats stats;
+    act_rt_stats(rt, &stats);
+    ck_assert_uint_eq(stats.actors_live, 0);
+    act_rt_close(rt);
+}
+END_TEST
+
 /* ---- our own bugs end the process, with a sentence that says where ---- */
 
 static void flood_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
@@ -440,6 +457,7 @@ int main(void) {
     tcase_add_test(c, traffic_is_conserved);
     tcase_add_test(c, idling_costs_nothing);
     tcase_add_test(c, own_threads_are_used_again);
+    tcase_add_test(c, own_threads_have_a_limit);
     tcase_add_test(c, who_is_stuck_is_named);
     tcase_add_test(c, the_port_measures);
     suite_add_tcase(suite, c);
