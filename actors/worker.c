@@ -147,15 +147,14 @@ static void worker_turn(struct act_ctx *ctx) {
 
 /* ---- time ---- */
 
-static bool worker_fire(struct act_ctx *ctx, uint64_t now_ns) {
+static void worker_fire(struct act_ctx *ctx, uint64_t now_ns) {
     const struct act_clock_timer *timer;
     uint64_t name;
-    int fired = 0;
-    while (fired < WORKER_FIRES && (name = act_clock_fire(&ctx->clock, now_ns, &timer)) != 0) {
+    for (int i = 0; i < WORKER_FIRES; i++) {
+        if ((name = act_clock_fire(&ctx->clock, now_ns, &timer)) == 0)
+            break;
         act_send_timer(ctx, timer, name);
-        fired++;
     }
-    return fired > 0;
 }
 
 /* Every so many turns, and when there are none. True when it is time to leave. */
