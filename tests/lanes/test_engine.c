@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/oracle.h"
 #include "lanes/journal.h"
 #include "lanes/programs/client.h"
 #include "tests/harness.h"
@@ -407,6 +408,84 @@ START_TEST(engine_small_budget_serves_all_in_turn) {
 }
 END_TEST
 
+/* Every draw setting through the whole engine against the oracle: bias, mask, penalties, thresholds, logprobs, first logits. */
+START_TEST(engine_draws_what_the_oracle_draws) {
+    enum { CASES = 24, NEW = 14 };
+    static uint32_t prompt[CASES][30], mask[4096 / 32];
+    static struct krn_bias bias[3];
+    static float first[2][CASES][4096];
+    struct lane_engine_config config = engine_config();
+    struct engine_test *t = engine_open(&config);
+    float logprob[CASES][NEW + 16];
+    for (uint32_t w = 0; w < 4096 / 32; w++)
+        mask[w] = 0x5a5a5a5a ^ w * 2654435761u;
+    for (uint32_t i = 0; i < CASES; i++) {
+        engine_fill(prompt[i], 30, 900 + i);
+        struct client_call *c = engine_add(t, prompt[i], 6 + i, NEW);
+        c->logprobs = logprob[i];
+        c->request.flags |= LANE_IGNORE_EOS | LANE_FIRST_LOGITS;
+        c->request.first_logits = first[0][i];
+        c->request.draft_max = i % 4 * 4;
+        bias[0] = (struct krn_bias){300, 4.0f};
+        bias[1] = (struct krn_bias){301, 3.5f};
+        bias[2] = (struct krn_bias){17, -50.0f};
+        if (i % 2) {
+            c->request.bias = bias;
+            c->request.n_bias = 3;
+        }
+        if (i % 3 == 1)
+            c->request.mask = mask;
+        c->request.sampling =
+            (struct krn_sampling){.temperature = i % 4 ? 0.3f * (float)(i % 5) : 0.0f,
+                                  .top_k = i % 5 == 2 ? 12 : 0,
+                                  .top_p = i % 5 == 3 ? 0.8f : 1.0f,
+                                  .min_p = i % 5 == 4 ? 0.05f : 0.0f,
+                                  .repetition = i % 7 == 1 ? 1.3f : 1.0f,
+                                  .presence = i % 7 == 2 ? 0.6f : 0.0f,
+                                  .frequency = i % 7 == 3 ? 0.4f : 0.0f,
+                                  .n_top = i % 6,
+                                  .seed = i * 77,
+                                  .flags = KRN_DRAW_LOGPROB | KRN_DRAW_HASH_LOGITS};
+    }
+    struct krn_oracle *o;
+    struct status_note note;
+    static uint32_t want[CASES][NEW];
+    static float want_logprob[CASES][NEW];
+    ck_assert_int_eq(
+        krn_oracle_open(lane_engine_net(t->engine), lane_engine_profile(t->engine), 128, &o, &note),
+        STATUS_OK);
+    static float logits[4096];
+    for (uint32_t i = 0; i < CASES; i++) {
+        const struct lane_request *r = &t->call[i].request;
+        uint32_t ids[64], n = r->n_prompt;
+        memcpy(ids, r->prompt, n * sizeof ids[0]);
+        krn_oracle_reset(o);
+        for (uint32_t k = 0; k < n; k++)
+            ck_assert(krn_oracle_feed(o, ids[k], logits));
+        memcpy(first[1][i], logits, sizeof logits);
+        for (uint32_t k = 0; k < NEW; k++) {
+            struct krn_drawn d;
+            krn_oracle_draw(logits, 4096, &r->sampling, ids, n, r->n_prompt, r->bias, r->n_bias,
+                            r->mask, &d);
+            want[i][k] = ids[n++] = d.token;
+            want_logprob[i][k] = d.logprob;
+            if (r->mask != NULL)
+                ck_assert(r->mask[d.token / 32] >> (d.token % 32) & 1);
+            ck_assert(krn_oracle_feed(o, d.token, logits));
+        }
+    }
+    krn_oracle_close(o);
+    engine_run(t, 7);
+    for (uint32_t i = 0; i < CASES; i++) {
+        ck_assert_uint_eq(t->call[i].n_new, NEW);
+        ck_assert_mem_eq(t->ids[i], want[i], sizeof want[i]);
+        ck_assert_mem_eq(logprob[i], want_logprob[i], sizeof want_logprob[i]);
+        ck_assert_mem_eq(first[0][i], first[1][i], sizeof first[0][i]);
+    }
+    engine_free(t);
+}
+END_TEST
+
 /* What the journal says of each lane, in order of the requests. */
 struct journal_story {
     uint64_t lane, request;
@@ -513,6 +592,7 @@ int main(void) {
     tcase_add_test(tc, engine_bad_row_ends_its_own_lane_and_is_never_cached);
     tcase_add_test(tc, engine_refusals_disturb_nobody);
     tcase_add_test(tc, engine_small_budget_serves_all_in_turn);
+    tcase_add_test(tc, engine_draws_what_the_oracle_draws);
     tcase_add_test(tc, engine_journal_tells_the_whole_story);
     suite_add_tcase(suite, tc);
     return test_run(suite);
