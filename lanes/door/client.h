@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The other side of the door, for the command line and tests: one request at a time over nng's req, which sends a
- * request again when its connection breaks or the answer stays away. Blocks; not for workers.
+ * The other side of the door, for the command line and tests: one request at a time over nng's req,
+ * which sends a request again when its connection breaks or the answer stays away. Blocks; not for
+ * workers.
  */
 #ifndef LANES_DOOR_CLIENT_H
 #define LANES_DOOR_CLIENT_H
@@ -17,7 +18,8 @@ enum status door_client_open(const char *url, uint32_t resend_ms, struct door_cl
                              struct status_note *note);
 void door_client_close(struct door_client *c);
 
-/* Sends n bytes and waits for the answer: malloc'd, terminated, freed by the caller. TIMEOUT after timeout_ms. */
+/* Sends n bytes and waits for the answer: malloc'd, terminated, freed by the caller. TIMEOUT
+ * after timeout_ms. */
 enum status door_client_call(struct door_client *c, const void *message, size_t n,
                              uint32_t timeout_ms, char **reply, size_t *reply_bytes,
                              struct status_note *note);

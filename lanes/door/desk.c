@@ -162,7 +162,8 @@ static bool stage_prompt(struct door_desk *d, struct door_stage *s, const struct
     return true;
 }
 
-/* An unseeded request draws from a seed that its name gives, so that a repeat of it can be asked for. */
+/* An unseeded request draws from a seed that its name gives, so that a repeat of it can be asked
+ * for. */
 static uint64_t seed_of_name(const char *name) {
     unsigned char digest[SHA256_DIGEST_LENGTH];
     uint64_t seed;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The desk behind a door: takes clients' messages, submits to the planner, keeps what comes back, answers. It knows no
- * sockets: a transport gives it bytes with a return address and asks for the answers that are ready. Owned by one door
- * actor; every call is made inside that actor's receive function (or before the runtime runs).
+ * The desk behind a door: takes clients' messages, submits to the planner, keeps what comes back,
+ * answers. It knows no sockets: a transport gives it bytes with a return address and asks for the
+ * answers that are ready. Owned by one door actor; every call is made inside that actor's receive
+ * function (or before the runtime runs).
  */
 #ifndef LANES_DOOR_DESK_H
 #define LANES_DOOR_DESK_H
@@ -73,9 +74,11 @@ enum status door_desk_open(struct door_desk *d, const struct door_desk_config *c
                            struct status_note *note);
 void door_desk_close(struct door_desk *d);
 
-/* False: no room for one more submit; the transport gives the next message only when this is true again. */
+/* False: no room for one more submit; the transport gives the next message only when this is
+ * true again. */
 bool door_desk_may_receive(const struct door_desk *d);
-/* One message. True: d->out is the answer; false: it comes later through door_desk_answer, or was a repeat. */
+/* One message. True: d->out is the answer; false: it comes later through door_desk_answer, or
+ * was a repeat. */
 bool door_desk_receive(struct door_desk *d, struct act_ctx *ctx, const struct door_header *from,
                        const void *bytes, size_t n);
 /* Is an answer ready, and to whom does the oldest go? NULL: none. */

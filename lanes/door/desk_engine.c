@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The planner's side of the desk: its messages become events, and the clock ends what waits too long.
+ * The planner's side of the desk: its messages become events, and the clock ends what waits too
+ * long.
  */
 #include <string.h>
 
@@ -42,8 +43,8 @@ void desk_send_cancel(struct door_desk *d, struct act_ctx *ctx, struct door_requ
     ACT_SEND(ctx, d->config.planner, lane, cancel, .lane = r->lane);
 }
 
-/* Writes the event down and wakes who waits for it. More than was reserved is more than was promised: the request is
- * cancelled and its log stays as it is. */
+/* Writes the event down and wakes who waits for it. More than was reserved is more than was
+ * promised: the request is cancelled and its log stays as it is. */
 static void desk_event(struct door_desk *d, struct act_ctx *ctx, struct door_request *r,
                        const struct door_event *e) {
     size_t spare = e->kind == DOOR_EVENT_ENDED ? 0 : ENDED_BYTES; /* the end always fits */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The bodies of answers, as doc/protocol.md says. Every answer fits in DOOR_REPLY_MAX: lists stop before it is full and
- * say that there is more.
+ * The bodies of answers, as doc/protocol.md says. Every answer fits in DOOR_REPLY_MAX: lists stop
+ * before it is full and say that there is more.
  */
 #include <stdio.h>
 

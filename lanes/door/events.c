@@ -64,7 +64,8 @@ static uint32_t chunk_take(struct door_pool *p) {
 }
 
 uint64_t door_log_chunks(uint64_t n_tokens, uint32_t token_bytes, uint32_t n_top, bool hash) {
-    /* A token's text comes in pieces of at most 19 (its own message) and 31 bytes; whole characters may leave 3 unused. */
+    /* A token's text comes in pieces of at most 19 (its own message) and 31 bytes; whole
+     * characters may leave 3 unused. */
     uint64_t pieces = token_bytes / 16 + 1;
     uint64_t record = sizeof(struct record) + 8 + 4 + (hash ? 8 : 0) + n_top * 8u;
     uint64_t a_token = record + pieces * sizeof(struct record) + token_bytes;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What happened to a request, kept so that any reader can read it again by number: logs of events in chunks from one
- * pool of fixed size. Pure; owned by one door.
- *
- *   pool:  [chunk 1][chunk 2] ... [chunk n]      free chunks in a list; untouched ones behind `fresh`
- *   log:   head -> chunk -> chunk -> tail        a chunk says the number of its first event; records never cross chunks
- *
- * A log may take what door_log_chunks() said for its request; the desk reserves that much before it submits, so append
- * fails only when more arrives than was announced.
+ * What happened to a request, kept so that any reader can read it again by number: logs of events
+ * in chunks from one pool of fixed size. Pure; owned by one door.
+ *   pool:  [chunk 1][chunk 2] ... [chunk n]      free chunks in a list; untouched ones behind
+ *     `fresh`
+ *   log:   head -> chunk -> chunk -> tail        a chunk says the number of its first event;
+ *     records never cross chunks
+ * A log may take what door_log_chunks() said for its request; the desk reserves that much before it
+ * submits, so append fails only when more arrives than was announced.
  */
 #ifndef LANES_DOOR_EVENTS_H
 #define LANES_DOOR_EVENTS_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The arena under jansson, and a scan before it that bounds the depth and remembers the last key for the refusal.
+ * The arena under jansson, and a scan before it that bounds the depth and remembers the last key
+ * for the refusal.
  */
 #include "lanes/door/json_in.h"
 
@@ -51,8 +52,10 @@ void door_arena_close(struct door_arena *a) {
 }
 
 void *door_arena_take(struct door_arena *a, size_t bytes) {
-    if (bytes > a->bytes || a->used > a->bytes - bytes)
+    if (bytes > a->bytes || a->used > a->bytes - bytes) {
+        a->ran_out = true;
         return NULL;
+    }
     void *p = a->base + a->used;
     size_t used = (a->used + bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     a->used = used < a->bytes ? used : a->bytes;
@@ -63,6 +66,7 @@ void door_arena_reset(struct door_arena *a) {
     if (a->used > ARENA_GIVE_BACK)
         madvise(a->base + ARENA_GIVE_BACK, a->bytes - ARENA_GIVE_BACK, MADV_DONTNEED);
     a->used = 0;
+    a->ran_out = false;
 }
 
 /* ---- the scan ---- */
@@ -163,12 +167,14 @@ json_t *door_json_load(struct door_arena *a, const char *text, size_t bytes,
     parsing = NULL;
     if (v != NULL)
         return v;
-    error->fault = fault_of(&e);
+    /* Not every place in jansson that runs out of memory says so. */
+    error->fault = a->ran_out ? DOOR_JSON_MEMORY : fault_of(&e);
     error->position = e.position > 0 && (size_t)e.position <= bytes ? (size_t)e.position : 0;
     s = (struct scan){.text = text, .n = bytes};
     scan_to(&s, error->position);
     scan_key(&s, error->key);
-    /* jansson's sentence repeats the sender's bytes after "near"; those are not for us to pass on. */
+    /* jansson's sentence repeats the sender's bytes after "near"; those are not for us to pass
+     * on. */
     char *near = strstr(e.text, " near ");
     if (near != NULL)
         *near = 0;

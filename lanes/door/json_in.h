@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JSON from strangers, parsed inside a fixed arena: what a message can make us allocate is bounded by the arena, and
- * nothing of it survives door_json_reset. One reader belongs to one actor; door_json_setup runs before threads start.
+ * JSON from strangers, parsed inside a fixed arena: what a message can make us allocate is bounded
+ * by the arena, and nothing of it survives door_json_reset. One reader belongs to one actor;
+ * door_json_setup runs before threads start.
  */
 #ifndef LANES_DOOR_JSON_IN_H
 #define LANES_DOOR_JSON_IN_H
@@ -19,9 +20,11 @@ enum {
 struct door_arena {
     unsigned char *base;
     size_t bytes, used;
+    bool ran_out; /* since the last reset */
 };
 
-/* Makes jansson allocate from the arena of the thread that is parsing, and by malloc elsewhere. Idempotent. */
+/* Makes jansson allocate from the arena of the thread that is parsing, and by malloc elsewhere.
+ * Idempotent. */
 void door_json_setup(void);
 
 /* Reserves address space; memory is taken as it is touched. False when there is none. */
@@ -50,7 +53,8 @@ struct door_json_error {
     char what[120];
 };
 
-/* Parses exactly one value of any kind. The result lives in the arena until its reset and is never decref'd. */
+/* Parses exactly one value of any kind. The result lives in the arena until its reset and is
+ * never decref'd. */
 json_t *door_json_load(struct door_arena *a, const char *text, size_t bytes,
                        struct door_json_error *error);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes one JSON value into a buffer of fixed size. Running out of room sets `full` and writes nothing more; what is
- * written is always valid UTF-8, whatever bytes are given.
+ * Writes one JSON value into a buffer of fixed size. Running out of room sets `full` and writes
+ * nothing more; what is written is always valid UTF-8, whatever bytes are given.
  */
 #ifndef LANES_DOOR_JSON_OUT_H
 #define LANES_DOOR_JSON_OUT_H
@@ -26,7 +26,8 @@ void door_out_u64(struct door_out *o, const char *key, uint64_t v);
 /* Shortest form that gives the same float back; a value that is not finite is null. */
 void door_out_f32(struct door_out *o, const char *key, float v);
 void door_out_str(struct door_out *o, const char *key, const char *s);
-/* Bytes as text; each byte that is not part of a valid character becomes U+FFFD. Returns false when there was one. */
+/* Bytes as text; each byte that is not part of a valid character becomes U+FFFD. Returns false
+ * when there was one. */
 bool door_out_text(struct door_out *o, const char *key, const void *bytes, size_t n);
 void door_out_hex(struct door_out *o, const char *key, const void *bytes, size_t n);
 

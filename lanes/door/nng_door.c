@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The door over nng: one raw rep socket with all listeners, one receive and one send under way, and the self-probe.
- * The callbacks of nng's threads only post; everything else happens in the door's actor, except that the probe's actor,
- * on a thread of its own, may close and reopen a listener.
+ * The door over nng: one raw rep socket with all listeners, one receive and one send under way, and
+ * the self-probe. The callbacks of nng's threads only post; everything else happens in the door's
+ * actor, except that the probe's actor, on a thread of its own, may close and reopen a listener.
  */
 #include "lanes/door/door.h"
 
@@ -134,7 +134,8 @@ static void send_one(struct door *d, nng_msg *m) {
     nng_send_aio(d->socket, d->send);
 }
 
-/* The oldest ready answer whose connection may take one more, in front; false when there is none. */
+/* The oldest ready answer whose connection may take one more, in front; false when there is
+ * none. */
 static bool find_unpaced(struct door *d, struct act_ctx *ctx) {
     for (uint32_t i = d->desk.waits.ready.n; i > 0; i--) {
         if (*burst_of(d, door_desk_ready(&d->desk)->bytes) < PIPE_BURST)
@@ -315,7 +316,8 @@ static void probe_all(struct door *d, struct act_ctx *ctx) {
         }
         ACT_SEND(ctx, d->self, door, probed, .listener = i, .healed = healed);
     }
-    /* A worker that is busy for long fails probes too; opening again every time would help nobody. */
+    /* A worker that is busy for long fails probes too; opening again every time would help
+     * nobody. */
     d->probe_backoff = !failed                                ? 1
                        : d->probe_backoff < PROBE_BACKOFF_MAX ? d->probe_backoff * 2
                                                               : PROBE_BACKOFF_MAX;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The wire of one request over ipc, by hand: 8 bytes of handshake each way, then frames of a 1, a 64-bit length, the
- * request's number and the body. By hand, because a client library would retry, and this must not.
+ * The wire of one request over ipc, by hand: 8 bytes of handshake each way, then frames of a 1, a
+ * 64-bit length, the request's number and the body. By hand, because a client library would retry,
+ * and this must not.
  */
 #include "lanes/door/selfprobe.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A client of our own: asks an ipc listener for a ping as a stranger would, with a deadline. A listener of the packaged
- * nng can die silently while its socket still connects and shakes hands, so only an answered request proves it alive.
- * Blocks up to the deadline: for a thread of its own.
+ * A client of our own: asks an ipc listener for a ping as a stranger would, with a deadline. A
+ * listener of the packaged nng can die silently while its socket still connects and shakes hands,
+ * so only an answered request proves it alive. Blocks up to the deadline: for a thread of its own.
  */
 #ifndef LANES_DOOR_SELFPROBE_H
 #define LANES_DOOR_SELFPROBE_H

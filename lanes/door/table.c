@@ -104,7 +104,8 @@ struct door_request *door_table_find(struct door_table *t, const char *name) {
     return t->index[at] != 0 ? &t->slots[t->index[at] - 1] : NULL;
 }
 
-/* Linear probing without tombstones: what stands behind the hole moves up when its own place is not past the hole. */
+/* Linear probing without tombstones: what stands behind the hole moves up when its own place is
+ * not past the hole. */
 static void index_delete(struct door_table *t, uint32_t hole) {
     for (uint32_t at = (hole + 1) & t->index_mask; t->index[at] != 0;
          at = (at + 1) & t->index_mask) {

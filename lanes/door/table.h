@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The requests that a door knows, live and recently ended, found by name; and the names that it has forgotten. Fixed
- * size, pure; owned by one door. A slot is named by (generation, index), so that a late message cannot hit its successor.
+ * The requests that a door knows, live and recently ended, found by name; and the names that it has
+ * forgotten. Fixed size, pure; owned by one door. A slot is named by (generation, index), so that a
+ * late message cannot hit its successor.
  */
 #ifndef LANES_DOOR_TABLE_H
 #define LANES_DOOR_TABLE_H
@@ -9,7 +10,7 @@
 #include "lanes/door/wire.h"
 
 enum door_state { DOOR_FREE, DOOR_SUBMITTED, DOOR_QUEUED, DOOR_RUNNING, DOOR_ENDED };
-enum { DOOR_NONE = 0xffffffffu, DOOR_GONE_SETS = 1 << 13, DOOR_GONE_WAYS = 8 };
+enum { DOOR_NONE = 0xffffffffu, DOOR_GONE_SETS = 1 << 14, DOOR_GONE_WAYS = 8 };
 
 struct door_digest {
     uint64_t low, high;
@@ -63,7 +64,7 @@ struct door_request *door_table_add(struct door_table *t, const char *name);
 void door_table_end(struct door_table *t, struct door_request *r);
 /* Frees the slot; with `remember` its name is known as gone. Its log must be empty. */
 void door_table_remove(struct door_table *t, struct door_request *r, bool remember);
-/* True when this name was used and is forgotten (the newest 65,536 names or so). */
+/* True when this name was used and is forgotten (thousands of the newest names). */
 bool door_table_gone(const struct door_table *t, const char *name);
 
 uint32_t door_table_index(const struct door_table *t, const struct door_request *r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Clients that wait for an answer: where to send it, and what it is about. A fixed number of entries, none of them a
- * thread or a context; an answer is encoded only when it can be sent. Pure; owned by one door.
- *
+ * Clients that wait for an answer: where to send it, and what it is about. A fixed number of
+ * entries, none of them a thread or a context; an answer is encoded only when it can be sent. Pure;
+ * owned by one door.
  *   free -> waiting (for an event, with a deadline) -> ready (in order) -> free
  */
 #ifndef LANES_DOOR_WAITS_H

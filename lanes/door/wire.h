@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The client's side of doc/protocol.md as plain structs: one message in, one struct door_call out, or one struct
- * door_error that names the field. Pure; the result points into the arena that it was decoded in.
+ * The client's side of doc/protocol.md as plain structs: one message in, one struct door_call out,
+ * or one struct door_error that names the field. Pure; the result points into the arena that it was
+ * decoded in.
  */
 #ifndef LANES_DOOR_WIRE_H
 #define LANES_DOOR_WIRE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The strict decoder: every field is known, of its type and in its range, or the message is refused and the field named.
+ * The strict decoder: every field is known, of its type and in its range, or the message is refused
+ * and the field named.
  */
 #include "lanes/door/wire.h"
 
@@ -47,7 +48,8 @@ bool door_name_valid(const char *name, size_t bytes) {
     return true;
 }
 
-/* A name that a stranger chose must not be able to meet another's: the hash is a cryptographic one. */
+/* A name that a stranger chose must not be able to meet another's: the hash is a cryptographic
+ * one. */
 uint64_t door_tenant(const char *name) {
     unsigned char digest[SHA256_DIGEST_LENGTH];
     uint64_t tenant;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roundhouse serve: the engine behind a door. The first signal drains, the second halts, the third leaves at once.
+ * roundhouse serve: the engine behind a door. The first signal drains, the second halts, the third
+ * leaves at once.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -218,7 +219,8 @@ int program_serve(int argc, char **argv) {
         status = lane_engine_open(&e, &s.engine, &note);
         code = program_exit_of(status);
     }
-    /* From here on signals wait for the thread that takes them, also those that come while the door opens. */
+    /* From here on signals wait for the thread that takes them, also those that come while the
+     * door opens. */
     serve_signal_set(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A planner for tests of the door: speaks lanes/protocol.h, computes nothing. The first id of a prompt chooses what
- * happens to it.
+ * A planner for tests of the door: speaks lanes/protocol.h, computes nothing. The first id of a
+ * prompt chooses what happens to it.
  */
 #ifndef TESTS_DOOR_FAKE_PLANNER_H
 #define TESTS_DOOR_FAKE_PLANNER_H

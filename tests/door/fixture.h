@@ -22,7 +22,8 @@ struct fixture {
     uint32_t closed_status, closed_cancelled, closed; /* written by the runtime's thread */
 };
 
-/* config: what differs from the defaults; NULL: nothing. urls NULL: one ipc address in a new folder. */
+/* config: what differs from the defaults; NULL: nothing. urls NULL: one ipc address in a new
+ * folder. */
 void fixture_open(struct fixture *f, const struct door_config *config);
 /* Waits until the runtime has ended by itself (after a drain). */
 void fixture_join(struct fixture *f);
@@ -36,7 +37,8 @@ json_t *client_call(struct door_client *c, const char *format, ...)
 /* The same bytes as they are. */
 json_t *client_raw(struct door_client *c, const void *bytes, size_t n);
 
-/* Reads `name` from cursor 0 to its end; text into text[cap]. Returns the ended event (json_decref). */
+/* Reads `name` from cursor 0 to its end; text into text[cap]. Returns the ended event
+ * (json_decref). */
 json_t *client_finish(struct door_client *c, const char *name, char *text, size_t cap,
                       uint32_t *ids, uint32_t *n_ids);
 bool reply_ok(const json_t *reply);

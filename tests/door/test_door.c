@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The door over real sockets, with the fake planner behind it: what each command answers, repeats, waiting reads,
- * reconnecting, drain, healing of a dead listener.
+ * The door over real sockets, with the fake planner behind it: what each command answers, repeats,
+ * waiting reads, reconnecting, drain, healing of a dead listener.
  */
 #include "tests/door/fixture.h"
 
@@ -253,7 +253,8 @@ END_TEST
 
 enum { MANY = 1000 };
 
-/* A thousand reads wait on one connection, the limit refuses one more by name, and one cancel answers them all. */
+/* A thousand reads wait on one connection, the limit refuses one more by name, and one cancel
+ * answers them all. */
 START_TEST(test_many_waits) {
     static nng_ctx ctx[MANY];
     static nng_aio *aio[MANY];
@@ -320,7 +321,8 @@ START_TEST(test_many_waits) {
 }
 END_TEST
 
-/* A client is cut off in the middle and another goes on from its cursor: nothing is lost or doubled. */
+/* A client is cut off in the middle and another goes on from its cursor: nothing is lost or
+ * doubled. */
 START_TEST(test_reconnect) {
     struct fixture f;
     uint32_t n = 0;
@@ -368,7 +370,8 @@ static int bare_connect(const char *url) {
     return -1;
 }
 
-/* A bare connect-and-close kills the listener of the packaged nng; the door notices and opens it again. */
+/* A bare connect-and-close kills the listener of the packaged nng; the door notices and opens it
+ * again. */
 START_TEST(test_heal) {
     struct fixture f;
     struct door_config config = {.probe_ns = 20000000, .probe_deadline_ms = 300};
@@ -436,7 +439,8 @@ START_TEST(test_tcp) {
 }
 END_TEST
 
-/* Draining: new requests are refused, running ones end by the deadline with their reason, the program is told once. */
+/* Draining: new requests are refused, running ones end by the deadline with their reason, the
+ * program is told once. */
 START_TEST(test_drain) {
     struct fixture f;
     char text[256];
@@ -502,7 +506,8 @@ START_TEST(test_device_lost) {
 }
 END_TEST
 
-/* Nobody reads for the time that the request names: it is cancelled; one that is waited for is not. */
+/* Nobody reads for the time that the request names: it is cancelled; one that is waited for is
+ * not. */
 START_TEST(test_idle_cancel) {
     struct fixture f;
     fixture_open(&f, NULL);
@@ -520,7 +525,8 @@ START_TEST(test_idle_cancel) {
 }
 END_TEST
 
-/* Ended requests make room for new ones, oldest first; their names are gone, not unknown, and never run again. */
+/* Ended requests make room for new ones, oldest first; their names are gone, not unknown, and
+ * never run again. */
 START_TEST(test_gone) {
     struct fixture f;
     struct door_config config = {.desk.live_max = 4, .desk.ended_max = 3};
@@ -573,7 +579,8 @@ START_TEST(test_keep_time) {
 }
 END_TEST
 
-/* The reply log is promised before a request runs: what does not fit is refused, and room comes back. */
+/* The reply log is promised before a request runs: what does not fit is refused, and room comes
+ * back. */
 START_TEST(test_log_budget) {
     struct fixture f;
     struct door_config config = {.desk.log_bytes = 64 << 10};
