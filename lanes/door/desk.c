@@ -355,7 +355,7 @@ static bool refuse_wait(struct door_desk *d) {
     door_refuse(&error, STATUS_QUEUE_FULL, "wait_ms",
                 "wait_ms: %u answers are waited for already, the limit", d->config.waits_max);
     error.numbers = true;
-    error.value = d->waits.n;
+    error.value = d->reading;
     error.limit = d->config.waits_max;
     error.retry_ms = DOOR_RETRY_MS;
     d->counts.waits_refused++;
@@ -385,11 +385,12 @@ static bool desk_read(struct door_desk *d, struct act_ctx *ctx, const struct doo
         door_reply_events(d, r, call->cursor, call->max_events);
         return true;
     }
-    if (d->waits.n >= d->config.waits_max)
+    if (d->reading >= d->config.waits_max)
         return refuse_wait(d);
     uint64_t deadline = now + (uint64_t)call->wait_ms * NS_PER_MS;
     struct door_wait *w = door_waits_add(&d->waits, from, DOOR_WAIT_READ, &d->table, r, deadline);
     CHECK(w != NULL);
+    d->reading++;
     w->cursor = call->cursor;
     w->max_events = call->max_events;
     desk_arm(d, ctx, deadline);
@@ -408,8 +409,7 @@ static bool desk_cancel(struct door_desk *d, struct act_ctx *ctx) {
 }
 
 static bool desk_stats(struct door_desk *d, struct act_ctx *ctx, const struct door_header *from) {
-    if (d->waits.n >= d->config.waits_max)
-        return refuse_wait(d);
+    /* Not counted against waits_max: the planner answers at once, and one wants to see a full door. */
     CHECK(door_waits_add(&d->waits, from, DOOR_WAIT_STATS, &d->table, NULL, UINT64_MAX) != NULL);
     /* One question to the planner serves everybody who asks meanwhile. */
     if (!d->stats_asked)
@@ -499,5 +499,6 @@ void door_desk_answer(struct door_desk *d, struct act_ctx *ctx) {
         door_refuse(&error, STATUS_GONE, "name", "name: its reply is no longer kept");
         door_reply_error(d, &error);
     }
+    d->reading -= w->kind == DOOR_WAIT_READ;
     door_waits_done(&d->waits, w);
 }

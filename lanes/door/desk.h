@@ -54,6 +54,7 @@ struct door_desk {
     struct door_pool pool;
     struct door_table table;
     struct door_waits waits;
+    uint32_t reading; /* waits that are reads: those are limited */
     uint64_t reserved,
         kept; /* chunks of live and of ended logs; reserved + kept <= pool.n_chunks */
     struct door_stage stages[DOOR_STAGES];

@@ -312,6 +312,7 @@ static void probe_all(struct door *d, struct act_ctx *ctx) {
         if (!door_probe_ipc(l->address.path, d->config.probe_deadline_ms)) {
             failed = true;
             nng_listener_close(l->nng);
+            door_probe_hang_up(l->address.path);
             healed = listener_start(d, l) == 0;
         }
         ACT_SEND(ctx, d->self, door, probed, .listener = i, .healed = healed);

@@ -5,8 +5,10 @@
  */
 #include "lanes/door/selfprobe.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -79,4 +81,20 @@ bool door_probe_ipc(const char *path, uint32_t deadline_ms) {
     bool ok = connect(fd, (const struct sockaddr *)&a, sizeof a) == 0 && ask(fd, until);
     close(fd);
     return ok;
+}
+
+void door_probe_hang_up(const char *path) {
+    DIR *fds = opendir("/proc/self/fd");
+    if (fds == NULL)
+        return;
+    for (const struct dirent *e = readdir(fds); e != NULL; e = readdir(fds)) {
+        struct sockaddr_un a = {.sun_family = AF_UNSPEC};
+        socklen_t n = sizeof a, n_listens = sizeof(int);
+        int fd = atoi(e->d_name), listens = 1;
+        if (getsockname(fd, (struct sockaddr *)&a, &n) == 0 && a.sun_family == AF_UNIX &&
+            strncmp(a.sun_path, path, sizeof a.sun_path) == 0 &&
+            getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &n_listens) == 0 && listens == 0)
+            shutdown(fd, SHUT_RDWR);
+    }
+    closedir(fds);
 }

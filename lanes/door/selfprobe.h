@@ -12,4 +12,9 @@
 /* True when a ping over the socket at path was answered within deadline_ms. */
 bool door_probe_ipc(const char *path, uint32_t deadline_ms);
 
+/* Ends every connection that this process accepted at path, by shutdown: their owner closes
+ * them, and their clients connect again. A listener that died leaves connections that nobody
+ * serves; those must not hang. */
+void door_probe_hang_up(const char *path);
+
 #endif
