@@ -77,15 +77,15 @@ static void desk_forget(struct door_desk *d, struct door_request *r) {
     d->counts.expired++;
 }
 
-void desk_forget_oldest(struct door_desk *d) {
+void door_desk_forget_oldest(struct door_desk *d) {
     desk_forget(d, &d->table.slots[d->table.ended.head]);
 }
 
 static bool desk_make_room(struct door_desk *d, uint64_t chunks) {
     while (d->reserved + d->kept + chunks > d->pool.n_chunks && d->table.ended.n > 0)
-        desk_forget_oldest(d);
+        door_desk_forget_oldest(d);
     while (d->table.n_free == 0 && d->table.ended.n > 0)
-        desk_forget_oldest(d);
+        door_desk_forget_oldest(d);
     return d->reserved + d->kept + chunks <= d->pool.n_chunks && d->table.n_free > 0;
 }
 
@@ -103,7 +103,7 @@ static struct door_stage *stage_take(struct door_desk *d) {
     return NULL;
 }
 
-void desk_stage_give(struct door_desk *d, struct door_stage *s) {
+void door_desk_stage_give(struct door_desk *d, struct door_stage *s) {
     CHECK(s->used && d->stages_used > 0);
     s->used = false;
     s->n = 0;
@@ -296,7 +296,7 @@ static bool desk_submit(struct door_desk *d, struct act_ctx *ctx, const struct d
     struct door_digest content = content_digest(s, call->submit.idle_cancel_ms);
     struct door_request *r = door_table_find(&d->table, call->name);
     if (r != NULL) {
-        desk_stage_give(d, s);
+        door_desk_stage_give(d, s);
         return desk_resent(d, r, content, from, now);
     }
     if (door_table_gone(&d->table, call->name)) {
@@ -329,7 +329,7 @@ static bool desk_submit(struct door_desk *d, struct act_ctx *ctx, const struct d
     return false;
 refused:
     d->counts.refused++;
-    desk_stage_give(d, s);
+    door_desk_stage_give(d, s);
     door_reply_error(d, &error);
     return true;
 }
@@ -393,7 +393,7 @@ static bool desk_read(struct door_desk *d, struct act_ctx *ctx, const struct doo
     d->reading++;
     w->cursor = call->cursor;
     w->max_events = call->max_events;
-    desk_arm(d, ctx, deadline);
+    door_desk_arm(d, ctx, deadline);
     return false;
 }
 
@@ -403,13 +403,14 @@ static bool desk_cancel(struct door_desk *d, struct act_ctx *ctx) {
         return true;
     d->counts.cancels++;
     r->cancel_wanted = true;
-    desk_send_cancel(d, ctx, r);
+    door_desk_send_cancel(d, ctx, r);
     door_reply_cancel(d, r);
     return true;
 }
 
 static bool desk_stats(struct door_desk *d, struct act_ctx *ctx, const struct door_header *from) {
-    /* Not counted against waits_max: the planner answers at once, and one wants to see a full door. */
+    /* Not counted against waits_max: the planner answers at once, and one wants to see a full
+     * door. */
     CHECK(door_waits_add(&d->waits, from, DOOR_WAIT_STATS, &d->table, NULL, UINT64_MAX) != NULL);
     /* One question to the planner serves everybody who asks meanwhile. */
     if (!d->stats_asked)

@@ -34,7 +34,7 @@ static void wake_kind(struct door_desk *d, enum door_wait_kind kind) {
     }
 }
 
-void desk_send_cancel(struct door_desk *d, struct act_ctx *ctx, struct door_request *r) {
+void door_desk_send_cancel(struct door_desk *d, struct act_ctx *ctx, struct door_request *r) {
     if (!r->cancel_wanted || r->cancel_sent)
         return;
     if (r->state != DOOR_QUEUED && r->state != DOOR_RUNNING)
@@ -51,7 +51,7 @@ static void desk_event(struct door_desk *d, struct act_ctx *ctx, struct door_req
     if (!door_log_fits(&d->pool, &r->log, e, spare) && r->log.n_chunks >= r->chunks &&
         d->reserved + d->kept >= d->pool.n_chunks) {
         r->cancel_wanted = true;
-        desk_send_cancel(d, ctx, r);
+        door_desk_send_cancel(d, ctx, r);
         return;
     }
     CHECK(door_log_append(&d->pool, &r->log, e));
@@ -67,7 +67,7 @@ static void desk_event(struct door_desk *d, struct act_ctx *ctx, struct door_req
 
 static void desk_unstage(struct door_desk *d, struct door_request *r) {
     CHECK(r->state == DOOR_SUBMITTED);
-    desk_stage_give(d, &d->stages[r->stage]);
+    door_desk_stage_give(d, &d->stages[r->stage]);
 }
 
 void desk_on_accepted(struct act_ctx *ctx, struct door_desk *d, act_id_t from,
@@ -80,9 +80,9 @@ void desk_on_accepted(struct act_ctx *ctx, struct door_desk *d, act_id_t from,
     r->state = DOOR_QUEUED;
     r->lane = m->lane;
     wake_all(d, r);
-    desk_send_cancel(d, ctx, r);
+    door_desk_send_cancel(d, ctx, r);
     if (r->idle_ns > 0)
-        desk_arm(d, ctx, r->read_ns + r->idle_ns);
+        door_desk_arm(d, ctx, r->read_ns + r->idle_ns);
 }
 
 void desk_on_refused(struct act_ctx *ctx, struct door_desk *d, act_id_t from,
@@ -198,8 +198,8 @@ static void desk_end(struct door_desk *d, struct act_ctx *ctx, struct door_reque
     r->ended_ns = act_now_ns(ctx);
     door_table_end(&d->table, r);
     while (d->table.ended.n > d->config.ended_max)
-        desk_forget_oldest(d);
-    desk_arm(d, ctx, r->ended_ns + d->config.keep_ns);
+        door_desk_forget_oldest(d);
+    door_desk_arm(d, ctx, r->ended_ns + d->config.keep_ns);
 }
 
 void desk_on_ended(struct act_ctx *ctx, struct door_desk *d, act_id_t from,
@@ -265,7 +265,7 @@ bool door_desk_all_read(const struct door_desk *d) {
 
 /* ---- the clock ---- */
 
-void desk_arm(struct door_desk *d, struct act_ctx *ctx, uint64_t at_ns) {
+void door_desk_arm(struct door_desk *d, struct act_ctx *ctx, uint64_t at_ns) {
     uint64_t now = act_now_ns(ctx);
     if (at_ns < now)
         at_ns = now;
@@ -291,7 +291,7 @@ static uint64_t scan_idle(struct door_desk *d, struct act_ctx *ctx, uint64_t now
         }
         d->counts.idle_cancels++;
         r->cancel_wanted = true;
-        desk_send_cancel(d, ctx, r);
+        door_desk_send_cancel(d, ctx, r);
     }
     return next;
 }
@@ -316,7 +316,7 @@ static void desk_clock(struct door_desk *d, struct act_ctx *ctx) {
     d->timer = 0;
     while (d->table.ended.n > 0 &&
            d->table.slots[d->table.ended.head].ended_ns + d->config.keep_ns <= now)
-        desk_forget_oldest(d);
+        door_desk_forget_oldest(d);
     uint64_t next = scan_waits(d, now), idle = scan_idle(d, ctx, now);
     next = idle < next ? idle : next;
     if (d->table.ended.n > 0) {
@@ -324,7 +324,7 @@ static void desk_clock(struct door_desk *d, struct act_ctx *ctx) {
         next = at < next ? at : next;
     }
     if (next != UINT64_MAX)
-        desk_arm(d, ctx, next > now + SCAN_NS ? next : now + SCAN_NS);
+        door_desk_arm(d, ctx, next > now + SCAN_NS ? next : now + SCAN_NS);
 }
 
 bool door_desk_message(struct door_desk *d, struct act_ctx *ctx, const struct act_msg *msg) {

@@ -10,10 +10,10 @@
 enum { DOOR_COOKIE_DESK = 1 };
 
 /* The timer will fire at `at_ns` or before. */
-void desk_arm(struct door_desk *d, struct act_ctx *ctx, uint64_t at_ns);
+void door_desk_arm(struct door_desk *d, struct act_ctx *ctx, uint64_t at_ns);
 /* Sends the cancel that was asked for, once the lane's name is known. */
-void desk_send_cancel(struct door_desk *d, struct act_ctx *ctx, struct door_request *r);
-void desk_stage_give(struct door_desk *d, struct door_stage *s);
-void desk_forget_oldest(struct door_desk *d);
+void door_desk_send_cancel(struct door_desk *d, struct act_ctx *ctx, struct door_request *r);
+void door_desk_stage_give(struct door_desk *d, struct door_stage *s);
+void door_desk_forget_oldest(struct door_desk *d);
 
 #endif

@@ -71,7 +71,8 @@ enum status options_sampling(const struct options *o, const struct krn_config *m
 /* Directory of the model that ships: ROUNDHOUSE_MODEL, beside the build, or installed. */
 const char *options_default_model(void);
 
-/* Where serve listens and ctl connects when nothing is said: in XDG_RUNTIME_DIR, which is the user's alone. */
+/* Where serve listens and ctl connects when nothing is said: in XDG_RUNTIME_DIR, which is the
+ * user's alone. */
 enum status options_usual_url(char *url, size_t cap, struct status_note *note);
 
 /* Exit codes of all programs (doc/roundhouse.1). */
