@@ -13,7 +13,7 @@
 #include "tests/sessions/expect.h"
 
 enum {
-    MODEL_IDS = 256,
+    MODEL_IDS = 320,
     MODEL_SLOTS = 8,
     MODEL_PAGES = 128,
     MODEL_PAGE_TOKENS = 64,

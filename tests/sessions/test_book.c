@@ -329,6 +329,7 @@ static void serve(uint32_t slot, uint32_t keep) {
 }
 
 static uint32_t rows_of(const uint32_t *ids, uint32_t n, uint32_t *reason) {
+    EXPECT(n <= MODEL_IDS);
     struct ses_admitted a;
     struct ses_denied d;
     struct model_lane *lane = &model.lane[0];

@@ -171,7 +171,8 @@ static void on_counted(struct act_ctx *ctx, struct scene *s, const struct ses_co
     if (!s->draining || c->token != s->counts)
         return;
     /* What is on its way to the tier can be forgotten only when it has come there. */
-    if (s->with_tier && c->nodes > 0 && ++s->drains < 1000)
+    bool empty = c->nodes == 0 && c->pages_free == PAGES;
+    if (s->with_tier && !empty && ++s->drains < 1000)
         drain(ctx, s);
     else
         act_rt_stop(act_rt_of(ctx));
