@@ -23,3 +23,11 @@ check_PROGRAMS += tests/gpu/test_fable
 tests_gpu_test_fable_SOURCES = tests/gpu/test_fable.c tests/kernels/reference.c tests/kernels/reference.h $(RH_CPU_RIG)
 tests_gpu_test_fable_CFLAGS = $(RH_TEST_CFLAGS)
 tests_gpu_test_fable_LDADD = $(RH_TEST_LDADD)
+
+EXTRA_PROGRAMS += tests/bench/bench_device
+tests_bench_bench_device_SOURCES = tests/bench/bench_device.c tests/kernels/reference.c tests/kernels/reference.h $(RH_CPU_RIG)
+tests_bench_bench_device_CFLAGS = $(AM_CFLAGS)
+tests_bench_bench_device_LDADD = $(RH_LIBS) $(RH_DEPS_LIBS)
+.PHONY: bench-device
+bench-device: tests/bench/bench_device$(EXEEXT)
+	RH_SRCDIR='$(abs_srcdir)' ./tests/bench/bench_device$(EXEEXT)
