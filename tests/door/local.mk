@@ -26,3 +26,7 @@ check_PROGRAMS += tests/door/test_protocol_doc
 tests_door_test_protocol_doc_SOURCES = tests/door/test_protocol_doc.c $(DOOR_ENGINE) $(DOOR_FIXTURE)
 tests_door_test_protocol_doc_CFLAGS = $(RH_TEST_CFLAGS)
 tests_door_test_protocol_doc_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/door/test_engine_door
+tests_door_test_engine_door_SOURCES = tests/door/test_engine_door.c $(DOOR_ENGINE) $(DOOR_FIXTURE)
+tests_door_test_engine_door_CFLAGS = $(RH_TEST_CFLAGS)
+tests_door_test_engine_door_LDADD = $(RH_TEST_LDADD)

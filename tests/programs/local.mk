@@ -6,3 +6,7 @@ tests_programs_test_cli_LDADD = $(RH_TEST_LDADD)
 tests_programs_test_prove_SOURCES = tests/programs/test_prove.c tests/programs/command.h
 tests_programs_test_prove_CFLAGS = $(RH_TEST_CFLAGS)
 tests_programs_test_prove_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/programs/test_serve
+tests_programs_test_serve_SOURCES = tests/programs/test_serve.c tests/programs/command.h
+tests_programs_test_serve_CFLAGS = $(RH_TEST_CFLAGS)
+tests_programs_test_serve_LDADD = $(RH_TEST_LDADD)

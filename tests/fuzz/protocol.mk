@@ -1,0 +1,5 @@
+# fuzz target of the front door's messages
+check_PROGRAMS += tests/fuzz/fuzz_protocol
+tests_fuzz_fuzz_protocol_SOURCES = tests/fuzz/fuzz_protocol.c tests/fuzz/fuzz_main.c
+tests_fuzz_fuzz_protocol_LDADD = $(RH_LIBS) $(RH_DEPS_LIBS)
+EXTRA_DIST += tests/fuzz/corpus/protocol
