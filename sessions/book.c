@@ -126,7 +126,8 @@ static ses_page_t take_out(struct ses_book *b, uint32_t node) {
     uint32_t n;
     const uint32_t *tokens = ses_trie_tokens(b->trie, node, &n);
     if (ses_trie_depth(b->trie, node) == 0)
-        ses_heads_evicted(b->heads, space_digest(ses_trie_space(b->trie, node)), tokens, n);
+        ses_heads_evicted(b->heads, ses_trie_space(b->trie, node)->tenant,
+                          space_digest(ses_trie_space(b->trie, node)), tokens, n);
     b->evicted += 1 + ses_book_forget_behind(b, node);
     return ses_trie_remove(b->trie, node);
 }
@@ -162,7 +163,8 @@ static struct lookup look_up(struct ses_book *b, const struct ses_space *space,
     *match = ses_trie_find(b->trie, space, ask->ids, ask->n_ids, b->path);
     found.matched = match->n_full * page_tokens + match->tokens;
     if (found.matched == 0)
-        found.reason = ses_heads_reason(b->heads, space_digest(space), ask->ids, ask->n_ids);
+        found.reason =
+            ses_heads_reason(b->heads, space->tenant, space_digest(space), ask->ids, ask->n_ids);
     else
         found.reason = SES_HIT;
     if (found.matched < ask->n_ids)
@@ -351,7 +353,7 @@ static uint32_t share_page(struct ses_book *b, struct ses_slot *s, uint32_t pare
     if (added.added) {
         join(b, s->page[i], added.node);
         if (parent == 0)
-            ses_heads_known(b->heads, space_digest(&s->space), ids, n_tokens);
+            ses_heads_known(b->heads, s->space.tenant, space_digest(&s->space), ids, n_tokens);
     } else if (there != s->page[i] && n_tokens == b->config.page_tokens &&
                (away || !ses_book_in_use(b, there))) {
         if (ses_book_in_use(b, there)) /* others may still read the tier's place */

@@ -26,8 +26,8 @@ static uint64_t head_next(uint64_t head, uint32_t token) {
     return mix(head ^ ((uint64_t)token + 1) * 0x9e3779b97f4a7c15u);
 }
 
-static uint64_t head_of(const uint32_t *tokens, uint32_t n) {
-    uint64_t head = 0;
+static uint64_t head_of(uint64_t tenant, const uint32_t *tokens, uint32_t n) {
+    uint64_t head = mix(tenant);
     for (uint32_t i = 0; i < n && i < SES_HEAD_TOKENS; i++)
         head = head_next(head, tokens[i]);
     return head;
@@ -67,20 +67,22 @@ void ses_heads_clear(struct ses_heads *h) {
     }
 }
 
-void ses_heads_known(struct ses_heads *h, uint64_t space, const uint32_t *tokens, uint32_t n) {
-    uint64_t head = head_of(tokens, n);
+void ses_heads_known(struct ses_heads *h, uint64_t tenant, uint64_t space, const uint32_t *tokens,
+                     uint32_t n) {
+    uint64_t head = head_of(tenant, tokens, n);
     h->known[head & h->mask] = (struct known){.head = head, .space = space};
 }
 
-void ses_heads_evicted(struct ses_heads *h, uint64_t space, const uint32_t *tokens, uint32_t n) {
-    uint64_t digest = mix(head_of(tokens, n) ^ space);
+void ses_heads_evicted(struct ses_heads *h, uint64_t tenant, uint64_t space, const uint32_t *tokens,
+                       uint32_t n) {
+    uint64_t digest = mix(head_of(tenant, tokens, n) ^ space);
     h->evicted[digest & h->mask] = digest;
 }
 
-enum ses_reason ses_heads_reason(const struct ses_heads *h, uint64_t space, const uint32_t *tokens,
-                                 uint32_t n) {
+enum ses_reason ses_heads_reason(const struct ses_heads *h, uint64_t tenant, uint64_t space,
+                                 const uint32_t *tokens, uint32_t n) {
     enum ses_reason reason = SES_MISS_NEW;
-    uint64_t head = 0;
+    uint64_t head = mix(tenant);
     for (uint32_t i = 0; i < n && i < SES_HEAD_TOKENS; i++) {
         head = head_next(head, tokens[i]);
         uint64_t digest = mix(head ^ space);

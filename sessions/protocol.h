@@ -12,7 +12,7 @@ enum ses_reason {
     SES_HIT_CAPPED,   /* the whole prompt was found; one row is computed all the same */
     SES_MISS_NEW,     /* no session begins like this */
     SES_MISS_EVICTED, /* it was known and has been evicted */
-    SES_MISS_KEY,     /* it is known under another key (model, profile, tenant, ...) */
+    SES_MISS_KEY,     /* the tenant has it under another key (model, profile, ...) */
     SES_MISS_OFF,     /* the request or the operator switched reuse off */
     SES_REASONS
 };

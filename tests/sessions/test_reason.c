@@ -27,27 +27,29 @@ START_TEST(test_heads) {
     uint32_t ids[40];
     for (uint32_t i = 0; i < 40; i++)
         ids[i] = i * 7;
-    ck_assert_int_eq(ses_heads_reason(h, 1, ids, 40), SES_MISS_NEW);
-    ses_heads_known(h, 1, ids, 40);
-    ck_assert_int_eq(ses_heads_reason(h, 1, ids, 40), SES_MISS_NEW);
-    ck_assert_int_eq(ses_heads_reason(h, 2, ids, 40), SES_MISS_KEY);
-    ck_assert_int_eq(ses_heads_reason(h, 2, ids, 16), SES_MISS_KEY);
-    ck_assert_int_eq(ses_heads_reason(h, 2, ids, 15), SES_MISS_NEW);
-    ses_heads_evicted(h, 2, ids, 5); /* a short session that the prompt continues */
-    ck_assert_int_eq(ses_heads_reason(h, 2, ids, 40), SES_MISS_EVICTED);
-    ck_assert_int_eq(ses_heads_reason(h, 2, ids, 5), SES_MISS_EVICTED);
-    ck_assert_int_eq(ses_heads_reason(h, 2, ids, 4), SES_MISS_NEW);
-    ck_assert_int_eq(ses_heads_reason(h, 3, ids, 5), SES_MISS_NEW);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 1, ids, 40), SES_MISS_NEW);
+    ses_heads_known(h, 7, 1, ids, 40);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 1, ids, 40), SES_MISS_NEW);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 2, ids, 40), SES_MISS_KEY);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 2, ids, 16), SES_MISS_KEY);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 2, ids, 15), SES_MISS_NEW);
+    ck_assert_int_eq(ses_heads_reason(h, 8, 2, ids, 40),
+                     SES_MISS_NEW);     /* another tenant learns nothing */
+    ses_heads_evicted(h, 7, 2, ids, 5); /* a short session that the prompt continues */
+    ck_assert_int_eq(ses_heads_reason(h, 7, 2, ids, 40), SES_MISS_EVICTED);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 2, ids, 5), SES_MISS_EVICTED);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 2, ids, 4), SES_MISS_NEW);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 3, ids, 5), SES_MISS_NEW);
     ids[3]++;
-    ck_assert_int_eq(ses_heads_reason(h, 2, ids, 40), SES_MISS_NEW);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 2, ids, 40), SES_MISS_NEW);
     ids[3]--;
     ses_heads_clear(h);
-    ck_assert_int_eq(ses_heads_reason(h, 2, ids, 40), SES_MISS_NEW);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 2, ids, 40), SES_MISS_NEW);
     for (uint32_t i = 0; i < 100000; i++) { /* it forgets, and never grows */
-        ses_heads_evicted(h, i, ids, 1 + i % 40);
-        ses_heads_known(h, i, ids, 1 + i % 40);
+        ses_heads_evicted(h, 7, i, ids, 1 + i % 40);
+        ses_heads_known(h, 7, i, ids, 1 + i % 40);
     }
-    ck_assert_int_eq(ses_heads_reason(h, 99999, ids, 40), SES_MISS_EVICTED);
+    ck_assert_int_eq(ses_heads_reason(h, 7, 99999, ids, 40), SES_MISS_EVICTED);
     ses_heads_close(h);
 }
 END_TEST
