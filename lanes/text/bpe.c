@@ -233,7 +233,7 @@ enum status lane_text_word(struct text_encode *e, const char *word, size_t n) {
     }
     if (n > SHORT_WORD)
         return word_long(e, word, n);
-    uint32_t symbol[SHORT_WORD];
+    uint32_t symbol[SHORT_WORD] = {0};
     TRY(word_symbols(e, word, n, symbol, &n));
     return word_short(e, symbol, n);
 }

@@ -61,12 +61,13 @@ static enum status load_normalizer(struct pipeline *p, const json_t *normalizer)
     return STATUS_OK;
 }
 
-static enum status stage_add(struct pipeline *p, struct text_stage **out) {
-    if (p->t->n_stages == TEXT_STAGES_MAX)
-        return status_say(p->note, STATUS_TOO_LARGE, "%s: more than %d pre-tokenizers", p->name,
-                          TEXT_STAGES_MAX);
-    *out = &p->t->stages[p->t->n_stages++];
-    return STATUS_OK;
+/* NULL when there are too many. */
+static struct text_stage *stage_add(struct pipeline *p) {
+    if (p->t->n_stages < TEXT_STAGES_MAX)
+        return &p->t->stages[p->t->n_stages++];
+    status_say(p->note, STATUS_TOO_LARGE, "%s: more than %d pre-tokenizers", p->name,
+               TEXT_STAGES_MAX);
+    return NULL;
 }
 
 static enum status load_split(struct pipeline *p, const json_t *split) {
@@ -76,7 +77,6 @@ static enum status load_split(struct pipeline *p, const json_t *split) {
     const json_t *behavior = json_object_get(split, "behavior");
     const json_t *text = regex != NULL ? regex : literal;
     const char *how = json_is_string(behavior) ? json_string_value(behavior) : "?";
-    struct text_stage *stage = NULL;
     if (!json_is_string(text))
         return status_say(p->note, STATUS_BAD_FILE,
                           "%s: a Split pre-tokenizer has no pattern Regex or String", p->name);
@@ -84,7 +84,9 @@ static enum status load_split(struct pipeline *p, const json_t *split) {
         return status_say(p->note, STATUS_UNSUPPORTED,
                           "%s: the behavior %.40s of a Split pre-tokenizer is not supported",
                           p->name, how);
-    TRY(stage_add(p, &stage));
+    struct text_stage *stage = stage_add(p);
+    if (stage == NULL)
+        return STATUS_TOO_LARGE;
     stage->removed = how[0] == 'R';
     stage->invert = json_is_true(json_object_get(split, "invert"));
     return lane_text_pattern_compile(p->name, json_string_value(text), json_string_length(text),
@@ -92,8 +94,9 @@ static enum status load_split(struct pipeline *p, const json_t *split) {
 }
 
 static enum status load_byte_level(struct pipeline *p, const json_t *byte_level) {
-    struct text_stage *stage = NULL;
-    TRY(stage_add(p, &stage));
+    struct text_stage *stage = stage_add(p);
+    if (stage == NULL)
+        return STATUS_TOO_LARGE;
     stage->prefix_space = unless_false(byte_level, "add_prefix_space");
     p->byte_level = true;
     if (!unless_false(byte_level, "use_regex"))
@@ -105,8 +108,9 @@ static enum status load_byte_level(struct pipeline *p, const json_t *byte_level)
 /* Digits stand apart from the rest, each alone or in runs. */
 static enum status load_digits(struct pipeline *p, const json_t *digits) {
     bool alone = json_is_true(json_object_get(digits, "individual_digits"));
-    struct text_stage *stage = NULL;
-    TRY(stage_add(p, &stage));
+    struct text_stage *stage = stage_add(p);
+    if (stage == NULL)
+        return STATUS_TOO_LARGE;
     return lane_text_pattern_compile(p->name, alone ? "\\p{N}" : "\\p{N}+", alone ? 5 : 6, false,
                                      &stage->pattern, p->note);
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/check.h"
 #include "lanes/text/private.h"
 #include "lanes/text/utf8.h"
 
@@ -197,6 +198,7 @@ static enum status open_template(struct lane_tokenizer *t, const char *model_pat
         return STATUS_OK;
     TRY(status);
     free(t->template_text);
+    CHECK(text != NULL);
     t->template_text = text;
     if (strlen(text) != n)
         return status_say(note, STATUS_BAD_FILE, "%s: a zero byte in a chat template", path);
@@ -207,7 +209,7 @@ static enum status open_template(struct lane_tokenizer *t, const char *model_pat
 enum status lane_tokenizer_open(const char *model_path, struct lane_tokenizer **out,
                                 struct status_note *note) {
     char path[4096], config_path[4096], *json = NULL, *config = NULL;
-    size_t n, n_config = 0;
+    size_t n = 0, n_config = 0;
     *out = NULL;
     enum status status =
         read_model_file(model_path, "tokenizer.json", TEXT_FILE_BYTES_MAX, &json, &n, path, note);

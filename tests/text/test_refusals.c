@@ -121,6 +121,17 @@ START_TEST(each_is_named) {
 }
 END_TEST
 
+START_TEST(stages_have_a_limit) {
+    char text[2048] = "{\"type\":\"Sequence\",\"pretokenizers\":[";
+    struct status_note note = {""};
+    for (int i = 0; i < 16; i++)
+        strcat(text, "{\"type\":\"Digits\"},");
+    strcat(text, "{\"type\":\"ByteLevel\"}]}");
+    ck_assert_int_eq(parse(PRETOKENIZER, text, NULL, &note), STATUS_TOO_LARGE);
+    ck_assert_ptr_nonnull(strstr(note.text, "16 pre-tokenizers"));
+}
+END_TEST
+
 START_TEST(configurations) {
     static const struct {
         const char *config;
@@ -234,6 +245,7 @@ int main(void) {
     Suite *suite = suite_create("text refusals");
     TCase *tests = tcase_create("refusals");
     tcase_add_test(tests, each_is_named);
+    tcase_add_test(tests, stages_have_a_limit);
     tcase_add_test(tests, configurations);
     tcase_add_test(tests, a_note_is_printable);
     tcase_add_test(tests, bytes_without_a_token);
