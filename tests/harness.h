@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One main for every Check program: runs the suite in this process (sanitizers and threads need it) and
- * prints the line "checks: P passed, F failed, S skipped" that the runner adds up.
+ * One main for every Check program: runs the suite in this process (sanitizers and threads need it)
+ * and prints the line "checks: P passed, F failed, S skipped" that the runner adds up.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
