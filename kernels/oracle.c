@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The oracle executes an op list for one token at a time. Keys and values of a layer lie side by side in [position].
+ * The oracle executes an op list for one token at a time. Keys and values of a layer lie side by
+ * side in [position].
  */
 #include "kernels/oracle.h"
 

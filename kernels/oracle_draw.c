@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The oracle's draw: counts from the ids, sorts all candidates, cuts the sorted list. Plain where draw.c is clever.
+ * The oracle's draw: counts from the ids, sorts all candidates, cuts the sorted list. Plain where
+ * draw.c is clever.
  */
 #include <float.h>
 #include <math.h>

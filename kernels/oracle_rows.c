@@ -41,8 +41,8 @@ void krn_oracle_norm(const float *x, const struct krn_tensor *w, float *y, uint3
         y[i] = (x[i] * r) * element(w, i);
 }
 
-/* fmaf is one instruction where the CPU has it and a library call elsewhere; the same bits, since both round once. A function
- * written with ALIKE is compiled in both ways. */
+/* fmaf is one instruction where the CPU has it and a library call elsewhere; the same bits, since
+ * both round once. A function written with ALIKE is compiled in both ways. */
 #define ALIKE static inline __attribute__((always_inline))
 
 enum { SIDE = 8, CHUNK = 256 }; /* rows whose chains run side by side, inputs widened at a time */

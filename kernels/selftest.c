@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Golden digests. Inputs are made of integers (Philox), so that they are the same on every machine; they reach
- * subnormals, cancellation and overflow. A NaN is hashed as one fixed NaN (numerics.md 0.6).
+ * Golden digests. Inputs are made of integers (Philox), so that they are the same on every
+ * machine; they reach subnormals, cancellation and overflow. A NaN is hashed as one fixed NaN
+ * (numerics.md 0.6).
  */
 #include "kernels/selftest.h"
 

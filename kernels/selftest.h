@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The golden digests of the row functions: what each must give on fixed inputs, whatever compiler and instruction set.
- * tests/golden/rowfn.txt holds the same values. Private to kernels/ and its tests.
+ * The golden digests of the row functions: what each must give on fixed inputs, whatever compiler
+ * and instruction set. tests/golden/rowfn.txt holds the same values. Private to kernels/ and its
+ * tests.
  */
 #ifndef KERNELS_SELFTEST_H
 #define KERNELS_SELFTEST_H

@@ -21,17 +21,19 @@ struct lane_accept_in {
 
 struct lane_accept_out {
     uint32_t n_new; /* draws taken, in order; the last may be an EOS */
-    uint32_t
-        accepted; /* drafts that equal the draw before them and were taken: n_new - 1, or n_new when the window ended so */
-    bool eos;     /* the last taken token ends the sequence */
-    bool full;    /* new_left is used up */
-    bool bad;     /* the draw after those taken is not finite */
+    /* drafts that equal the draw before them and were taken: n_new - 1, or n_new when the window
+     * ended so */
+    uint32_t accepted;
+    bool eos;  /* the last taken token ends the sequence */
+    bool full; /* new_left is used up */
+    bool bad;  /* the draw after those taken is not finite */
 };
 
 /* Takes draws while each equals the next draft, until EOS, new_left, a bad draw or a difference. */
 void lane_accept(const struct lane_accept_in *in, struct lane_accept_out *out);
 
-/* The next adaptive draft length from what the last window gave: grows on full acceptance, shrinks else; 1..max. */
+/* The next adaptive draft length from what the last window gave: grows on full acceptance, shrinks
+ * else; 1..max. */
 uint32_t lane_draft_adapt(uint32_t now, uint32_t proposed, uint32_t accepted, uint32_t max);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Prompt lookup over two hash indexes, of the last three and the last two ids; a candidate is verified by tokens.
+ * Prompt lookup over two hash indexes, of the last three and the last two ids; a candidate is
+ * verified by tokens.
  */
 #include "lanes/draft.h"
 

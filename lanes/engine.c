@@ -286,7 +286,8 @@ static enum status engine_spawn(struct lane_engine *e, struct status_note *note)
     for (uint32_t r = 0; r < c->world; r++)
         gpu_rank_wire(e->ranks[r], conductor);
     fab_conductor_wire(e->conductor, ranks);
-    /* Freed pages go by way of the planner, so that none is told of after a plan that uses it again. */
+    /* Freed pages go by way of the planner, so that none is told of after a plan that uses it
+     * again. */
     ses_memory_wire(e->memory, e->planner_id);
     lane_planner_wire(e->planner, e->planner_id, e->memory_id, conductor);
     return STATUS_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the planner writes into the journal (actors/journal.h), so that an incident can be replayed: requests, what memory gave,
- * plans, what came back, tokens, ends, pages freed. Payloads are little-endian structs as below. Never used for recovery.
+ * What the planner writes into the journal (actors/journal.h), so that an incident can be
+ * replayed: requests, what memory gave, plans, what came back, tokens, ends, pages freed. Payloads
+ * are little-endian structs as below. Never used for recovery.
  */
 #ifndef LANES_JOURNAL_H
 #define LANES_JOURNAL_H
@@ -53,7 +54,8 @@ struct lane_record_end {
 
 enum { LANE_RECORD_IDS = 1 << 16 }; /* ids a record at most */
 
-/* All do nothing when j is NULL and never fail: a full disk loses records and says so (actors/journal.h). */
+/* All do nothing when j is NULL and never fail: a full disk loses records and says so
+ * (actors/journal.h). */
 void lane_journal_request(struct journal *j, uint64_t now, const struct lane_slot *s);
 void lane_journal_ids(struct journal *j, uint64_t now, enum lane_record_kind kind,
                       const struct lane_slot *s, uint32_t first, uint32_t n);

@@ -87,8 +87,8 @@ static void planner_refuse(struct act_ctx *ctx, struct lane_planner *p,
              .retry_ms = retry_ms, .value = refusal.value, .limit = refusal.limit);
 }
 
-/* The next request to ask memory for: priority, then arrival; those that memory had no room for wait for a release, and
- * others may pass them only a bounded number of times. */
+/* The next request to ask memory for: priority, then arrival; those that memory had no room for
+ * wait for a release, and others may pass them only a bounded number of times. */
 static uint32_t planner_next_queued(const struct lane_planner *p) {
     uint32_t best = UINT32_MAX;
     for (uint32_t k = 0; k < p->n_queue; k++) {
@@ -437,8 +437,8 @@ void planner_on_ran(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
     planner_round_returned(ctx, p, m->round, (enum status)m->status);
 }
 
-/* Memory's word travels in the order of its grants, and ours in the order of the plans: passed on here, it can not come
- * after a plan that uses the page again. */
+/* Memory's word travels in the order of its grants, and ours in the order of the plans: passed on
+ * here, it can not come after a plan that uses the page again. */
 void planner_on_page_freed(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
                            const struct fab_page_freed *m) {
     (void)from;
@@ -458,7 +458,8 @@ static void planner_receive(struct act_ctx *ctx, void *state_, const struct act_
         planner_on_timer(ctx, state, t.cookie);
         break;
     }
-    case ACT_KIND_gone: /* a lane that ended by itself while it was told something, or a client that left */
+    /* a lane that ended by itself while it was told something, or a client that left */
+    case ACT_KIND_gone:
         break;
     case ACT_KIND_stop:
         act_exit(ctx);

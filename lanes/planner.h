@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The planner actor: the queue, the lanes' wants, and the next round. It asks memory for pages, the policy for sizes and
- * order, and the conductor to run; it holds no tokens of its own and never touches a device.
+ * The planner actor: the queue, the lanes' wants, and the next round. It asks memory for pages,
+ * the policy for sizes and order, and the conductor to run; it holds no tokens of its own and
+ * never touches a device.
  */
 #ifndef LANES_PLANNER_H
 #define LANES_PLANNER_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The planner's rounds: choosing rows, closing plans, delivering what came back, retrying what failed.
+ * The planner's rounds: choosing rows, closing plans, delivering what came back, retrying what
+ * failed.
  */
 #include <string.h>
 
@@ -257,7 +258,8 @@ static void planner_sample(struct lane_planner *p, const struct planner_round *r
         p->row_ns = p->row_ns == 0 ? row : (p->row_ns * 7 + row) / 8;
     }
     p->counters.kernel_ns_total += result->kernel_ns;
-    /* Host time: from the answer of the round before to this answer, less the row functions; only between rounds that follow at once. */
+    /* Host time: from the answer of the round before to this answer, less the row functions; only
+     * between rounds that follow at once. */
     if (p->last_ran_ns > 0 && r->closed_ns >= p->last_ran_ns &&
         now - p->last_ran_ns < 1000000000u && r->closed_ns - p->last_ran_ns < 2000000u) {
         uint64_t cycle = now - p->last_ran_ns;

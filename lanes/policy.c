@@ -36,8 +36,9 @@ static uint32_t policy_min(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-/* Decode rows and windows first, each at least one row; prompts share what is left of the budget, and no more than
- * prefill_share of it while something decodes, so that a decode's gap stays bounded. */
+/* Decode rows and windows first, each at least one row; prompts share what is left of the budget,
+ * and no more than prefill_share of it while something decodes, so that a decode's gap stays
+ * bounded. */
 static void policy_default_decide(void *self, const struct lane_policy_view *view, uint32_t *rows,
                                   uint32_t *order) {
     (void)self;

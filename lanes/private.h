@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The planner's state, shared by planner.c (requests, queue, ends) and planner_round.c (closing and delivering).
+ * The planner's state, shared by planner.c (requests, queue, ends) and planner_round.c (closing
+ * and delivering).
  */
 #ifndef LANES_PRIVATE_H
 #define LANES_PRIVATE_H

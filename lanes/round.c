@@ -81,7 +81,8 @@ static void round_put_draws(struct gpu_plan *plan, const struct lane_round_entry
     uint32_t drawing = first_row + e->n_rows - e->n_draws;
     for (uint32_t i = 0; i < e->n_draws; i++) {
         d.row = drawing + i;
-        /* counts cover the slot's ids; drafts left of the row, or a token not yet known here, count on the device. */
+        /* counts cover the slot's ids; drafts left of the row, or a token not yet known here, count
+         * on the device. */
         d.extra_row = e->from_draw ? drawing : drawing + 1;
         if ((s->flags & LANE_FIRST_LOGITS) != 0 && i == 0 && s->n == s->n_prompt && !e->from_draw)
             d.sampling.flags |= KRN_DRAW_KEEP_LOGITS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A lane slot: everything one running request knows, in memory that is mapped once and reused. Owned by the planner while
- * free and while its pages are released, by its lane in between (lanes/protocol.h, I3). Nothing here allocates after open.
+ * A lane slot: everything one running request knows, in memory that is mapped once and reused.
+ * Owned by the planner while free and while its pages are released, by its lane in between
+ * (lanes/protocol.h, I3). Nothing here allocates after open.
  */
 #ifndef LANES_SLOT_H
 #define LANES_SLOT_H
@@ -37,7 +38,8 @@ struct lane_slot {
     struct krn_bias bias[LANE_BIAS_MAX];
     uint32_t *mask;      /* (vocab + 31) / 32 words */
     float *first_logits; /* the client's */
-    /* The tokens: prompt, reply, then the drafts that are proposed. context + LANE_DRAFT_MAX + 1 of them. */
+    /* The tokens: prompt, reply, then the drafts that are proposed. context + LANE_DRAFT_MAX + 1 of
+     * them. */
     uint32_t *ids;
     uint32_t n;         /* prompt and reply */
     uint32_t n_drafts;  /* ids[n ..): proposed */
@@ -49,7 +51,8 @@ struct lane_slot {
     struct krn_count *counts;
     uint32_t n_counts;
     uint32_t *count_at; /* [vocab]: index + 1 in counts, 0: none */
-    /* Index of the latest position after each hash of LANE_NGRAM ids, for prompt lookup; only when drafting. */
+    /* Index of the latest position after each hash of LANE_NGRAM ids, for prompt lookup; only when
+     * drafting. */
     uint32_t *ngram;
     uint32_t n_ngram; /* ids indexed so far */
     struct lane_stream stream;

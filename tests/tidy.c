@@ -129,13 +129,14 @@ static void check_c_line(const char *path, int line, const char *s, size_t n) {
     size_t columns = 0;
     for (size_t i = 0; i < n; i++)
         columns += ((unsigned char)s[i] & 0xc0) != 0x80;
-    /* A protocol's table has one row a message, however wide. */
+    /* A table has one row a line, however wide. */
     static bool in_table;
     if (line == 1)
         in_table = false;
     if (find_text(s, n, "clang-format o") != NULL)
         in_table = find_text(s, n, "clang-format off") != NULL;
-    if (columns > COLUMNS_MAX && !(in_table && tree_ends(path, "protocol.h")))
+    bool table = tree_ends(path, ".def") || (in_table && tree_ends(path, "protocol.h"));
+    if (columns > COLUMNS_MAX && !table)
         found("columns", path, line, s, n);
     if (memchr(s, '\t', n) != NULL)
         found("tab", path, line, s, n);
@@ -209,9 +210,9 @@ static bool prefix_fits(const char *path, const char *name) {
  * prefix. */
 static void check_header_line(const char *path, int line, const char *s, size_t n) {
     const char *open = memchr(s, '(', n);
-    if (n == 0 || open == NULL || is_fragment(path) || !(isalpha((unsigned char)*s) || *s == '_') ||
-        memchr(s, '=', (size_t)(open - s)) != NULL || tree_starts(s, "typedef ") ||
-        tree_starts(s, "_Static_assert"))
+    if (n == 0 || open == NULL || is_fragment(path) || tree_ends(path, "private.h") ||
+        !(isalpha((unsigned char)*s) || *s == '_') || memchr(s, '=', (size_t)(open - s)) != NULL ||
+        tree_starts(s, "typedef ") || tree_starts(s, "_Static_assert"))
         return;
     const char *end = open;
     while (end > s && end[-1] == ' ')
@@ -311,7 +312,7 @@ static void check_file(const char *path, const char *text) {
     check_functions(path, code);
     if (tree_ends(path, ".h")) {
         each_line(path, code, check_header_line);
-        if (!guard_fits(path, text))
+        if (!is_fragment(path) && !guard_fits(path, text))
             found("guard", path, 1, text, strcspn(text, "\n"));
     }
     free(code);

@@ -71,8 +71,8 @@ static void attend_scores(struct attend_scratch *t, const struct attend_tile *ti
     micro_f32(m, i1 - i0, b1 - b0);
 }
 
-/* Scales the scores of line i, selects the masked ones away, and returns the running maximum with them. With full, all 64
- * keys are visible and nothing is selected. */
+/* Scales the scores of line i, selects the masked ones away, and returns the running maximum with
+ * them. With full, all 64 keys are visible and nothing is selected. */
 VEC_FN float attend_max(struct attend_scratch *t, uint32_t i, const uint32_t j0, const uint32_t j1,
                         float scale, const bool full) {
     const v16 none = v_set1(-INFINITY), sc = v_set1(scale);
@@ -106,8 +106,9 @@ VEC_FN float attend_exp(struct attend_scratch *t, uint32_t i, const uint32_t j0,
     return v_sum(sum);
 }
 
-/* Scores of lines [i0, i1), at most 16, become probabilities; what came before is scaled to the new maximum. The steps run
- * over all lines one after the other, so that no line waits for its own long chain. */
+/* Scores of lines [i0, i1), at most 16, become probabilities; what came before is scaled to the new
+ * maximum. The steps run over all lines one after the other, so that no line waits for its own long
+ * chain. */
 static void attend_softmax(struct attend_scratch *t, uint32_t base, uint32_t i0, uint32_t i1,
                            uint32_t d, float scale) {
     uint32_t j0[16], j1[16];

@@ -115,8 +115,8 @@ static void product_widen(const struct krn_packed *w, uint32_t b, uint32_t nb, f
             v_store(panel + i, v_load_f16(from + i));
 }
 
-/* Inputs [k0, k0 + kc) of a row tile lie in t->x: continues the chains of every segment that they touch, two blocks side by
- * side. */
+/* Inputs [k0, k0 + kc) of a row tile lie in t->x: continues the chains of every segment that they
+ * touch, two blocks side by side. */
 static void product_chunk(const struct krn_product *p, const float *panel, uint32_t k0, uint32_t kc,
                           uint32_t nr, uint32_t nb, struct product_scratch *t) {
     uint32_t k = p->w->k, len = k / p->segments;

@@ -15,8 +15,8 @@
 #include "kernels/cpu/vec_scalar.h"
 #endif
 
-/* krn_expf in each lane: same operations, same order (numerics.md 0.5). Where no lane is above 0, what only serves
- * large arguments is left out. */
+/* krn_expf in each lane: same operations, same order (numerics.md 0.5). Where no lane is above 0,
+ * what only serves large arguments is left out. */
 VEC_FN v16 v_exp_of(v16 x, const bool above_zero) {
     const v16 lo = v_set1(KRN_EXP_LO), hi = v_set1(KRN_EXP_HI);
     v16 c = v_max(x, lo);

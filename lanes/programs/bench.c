@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roundhouse bench: what this machine does with this model. A list of experiments, one after the other on one engine; each is some
- * calls submitted at once. Medians of several runs.
+ * roundhouse bench: what this machine does with this model. A list of experiments, one after the
+ * other on one engine; each is some calls submitted at once. Medians of several runs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +137,8 @@ static void bench_over(struct act_ctx *ctx, struct client *c, struct client_call
     if (++b->over < b->live)
         return;
     bench_record(b);
-    /* The whole list, then again: repeats of one thing lie apart, so that drift meets all alike. A resumed run follows its cold one. */
+    /* The whole list, then again: repeats of one thing lie apart, so that drift meets all alike. A
+     * resumed run follows its cold one. */
     if (++b->at == b->n) {
         b->at = 0;
         if (--b->repeats == 0) {

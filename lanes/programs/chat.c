@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roundhouse chat: a conversation on the terminal. Each turn sends the whole conversation; memory resumes it. A thread of its own
- * reads lines, so that the worker never waits for a person.
+ * roundhouse chat: a conversation on the terminal. Each turn sends the whole conversation; memory
+ * resumes it. A thread of its own reads lines, so that the worker never waits for a person.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An in-process client for programs and tests: one actor that submits calls, collects what comes back, and tells its driver.
- * Runs on the engine's worker. Calls and their buffers belong to the driver and live until they are over.
+ * An in-process client for programs and tests: one actor that submits calls, collects what comes
+ * back, and tells its driver. Runs on the engine's worker. Calls and their buffers belong to the
+ * driver and live until they are over.
  */
 #ifndef LANES_PROGRAMS_CLIENT_H
 #define LANES_PROGRAMS_CLIENT_H

@@ -8,7 +8,8 @@
 
 #include "lanes/programs/options.h"
 
-/* Reads a whole file, "-" for standard input, at most 64 MiB; *text is malloc'd and has a zero byte behind it. */
+/* Reads a whole file, "-" for standard input, at most 64 MiB; *text is malloc'd and has a zero byte
+ * behind it. */
 enum status input_read(const char *path, char **text, size_t *bytes, struct status_note *note);
 /* The --stop options as stop strings (malloc'd; NULL when there are none). */
 enum status input_stops(const struct options *o, struct lane_stop **out, struct status_note *note);

@@ -19,7 +19,8 @@ static const struct {
 #undef OPTION
 };
 
-/* The row of that name for the program; OPT_COUNT when no program has it, else *elsewhere when only others do. */
+/* The row of that name for the program; OPT_COUNT when no program has it, else *elsewhere when only
+ * others do. */
 static uint32_t option_find(uint32_t program, const char *name, size_t n, bool *elsewhere) {
     *elsewhere = false;
     for (uint32_t i = 0; i < OPT_COUNT; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Options of all programs, from the one table options.def. Values are strict: a number is a whole number or an error, an option
- * that a program does not take is refused by name.
+ * Options of all programs, from the one table options.def. Values are strict: a number is a whole
+ * number or an error, an option that a program does not take is refused by name.
  */
 #ifndef LANES_PROGRAMS_OPTIONS_H
 #define LANES_PROGRAMS_OPTIONS_H
@@ -41,14 +41,15 @@ struct options {
     const char *args[OPT_ARGS_MAX];
 };
 
-/* Parses argv[1..] of `roundhouse PROGRAM ...` (argv[0] is the program's name). Accepts --name value and --name=value; "--" ends
- * options. BAD_REQUEST names the word. */
+/* Parses argv[1..] of `roundhouse PROGRAM ...` (argv[0] is the program's name). Accepts --name
+ * value and --name=value; "--" ends options. BAD_REQUEST names the word. */
 enum status options_parse(uint32_t program, int argc, char **argv, struct options *out,
                           struct status_note *note);
 bool options_has(const struct options *o, enum option_id id);
 /* The last value given, or otherwise. */
 const char *options_text(const struct options *o, enum option_id id, const char *otherwise);
-/* Whole numbers with optional K, M, G (1024) suffix where sizes is set, within [min, max]; *out keeps its value when not given. */
+/* Whole numbers with optional K, M, G (1024) suffix where sizes is set, within [min, max]; *out
+ * keeps its value when not given. */
 enum status options_u64(const struct options *o, enum option_id id, uint64_t min, uint64_t max,
                         bool sizes, uint64_t *out, struct status_note *note);
 enum status options_u32(const struct options *o, enum option_id id, uint32_t min, uint32_t max,

@@ -95,7 +95,8 @@ static enum status prove_all(struct prove *p, struct status_note *note) {
     return STATUS_OK;
 }
 
-/* SHA-256 over all tokens of the reference: for each session its reply length and reply, little-endian 32-bit words. */
+/* SHA-256 over all tokens of the reference: for each session its reply length and reply,
+ * little-endian 32-bit words. */
 static void prove_sha256(const struct prove *p, char hex[65]) {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned int bytes = 0;

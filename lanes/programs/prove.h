@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proving the contract on the user's own model and machine: reference sessions run alone, fresh, undrafted, in one piece; then the
- * same sessions in the situation of each axis, token for token and logits row for logits row.
+ * Proving the contract on the user's own model and machine: reference sessions run alone, fresh,
+ * undrafted, in one piece; then the same sessions in the situation of each axis, token for token
+ * and logits row for logits row.
  */
 #ifndef LANES_PROGRAMS_PROVE_H
 #define LANES_PROGRAMS_PROVE_H

@@ -329,8 +329,9 @@ static bool next_drafts(struct cases_phase *ph, struct cases_job *job) {
     return true;
 }
 
-/* A story: the base as it was (its rows are kept), then the prompt cut at a random offset, then the session itself, which resumes
- * what it finds: reply rows of the base, prompt rows of the cut, at any offset. */
+/* A story: the base as it was (its rows are kept), then the prompt cut at a random offset, then the
+ * session itself, which resumes what it finds: reply rows of the base, prompt rows of the cut, at
+ * any offset. */
 static bool next_memory(struct cases_phase *ph, struct cases_job *job) {
     struct prove *p = ph->p;
     if (ph->step == 0) {

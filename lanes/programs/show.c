@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roundhouse show: several sessions at once, streaming side by side, each then resumed with a follow-up; then every one of them
- * alone and fresh, and a table that says whether the tokens are equal.
+ * roundhouse show: several sessions at once, streaming side by side, each then resumed with a
+ * follow-up; then every one of them alone and fresh, and a table that says whether the tokens are
+ * equal.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -80,7 +81,8 @@ static void show_story_add(struct show_session *s, const char *text, size_t n) {
     s->story[s->bytes] = '\0';
 }
 
-/* The ids of turn t of session i: the first prompt, or all that was said so far and the follow-up. */
+/* The ids of turn t of session i: the first prompt, or all that was said so far and the
+ * follow-up. */
 static enum status show_prompt(struct show *w, uint32_t i, uint32_t t, struct status_note *note) {
     const struct lane_tokenizer *tok = lane_engine_tokenizer(w->engine);
     struct show_session *s = &w->session[i];

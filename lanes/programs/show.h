@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The picture of `roundhouse show`: panes of text side by side on a terminal, plain text elsewhere. Pure drawing; show.c runs the
- * sessions.
+ * The picture of `roundhouse show`: panes of text side by side on a terminal, plain text
+ * elsewhere. Pure drawing; show.c runs the sessions.
  */
 #ifndef LANES_PROGRAMS_SHOW_H
 #define LANES_PROGRAMS_SHOW_H
@@ -24,14 +24,15 @@ struct show_screen {
 
 /* Looks at standard output; n panes. */
 void show_screen_open(struct show_screen *s, uint32_t n);
-/* Draws all panes at once from the top of the screen, footer below them. Does nothing when not on a terminal. */
+/* Draws all panes at once from the top of the screen, footer below them. Does nothing when not on a
+ * terminal. */
 void show_screen_draw(const struct show_screen *s, const struct show_pane *panes, uint32_t n,
                       const char *footer);
 /* Leaves the drawing and puts the cursor below it. */
 void show_screen_close(const struct show_screen *s);
 
-/* Wraps text to lines of width columns: line i is text[start[i] .. start[i] + length[i]); returns how many lines (at most max, the
- * last ones are kept). */
+/* Wraps text to lines of width columns: line i is text[start[i] .. start[i] + length[i]); returns
+ * how many lines (at most max, the last ones are kept). */
 uint32_t show_wrap(const char *text, size_t bytes, uint32_t width, size_t *start, size_t *length,
                    uint32_t max);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Row functions against what the machine can do: products and attention as a ratio to the fused-multiply-add peak of the
- * table's vector width, decode as a ratio to the read bandwidth of a buffer as large as the weights. Every ratio is of
- * two medians of the same run. `make bench-kernels`.
+ * Row functions against what the machine can do: products and attention as a ratio to the
+ * fused-multiply-add peak of the table's vector width, decode as a ratio to the read bandwidth of
+ * a buffer as large as the weights. Every ratio is of two medians of the same run. `make
+ * bench-kernels`.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Prints the golden digests that each table of this machine gives: "table function digest" a line. Built by
- * clang_golden.sh with several compilers; `golden_print best` writes the lines of tests/golden/rowfn.txt.
+ * Prints the golden digests that each table of this machine gives: "table function digest" a line.
+ * Built by clang_golden.sh with several compilers; `golden_print best` writes the lines of
+ * tests/golden/rowfn.txt.
  */
 #include <inttypes.h>
 #include <stdio.h>

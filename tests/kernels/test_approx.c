@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Our exp, log, sin, cos and pow against the library's in a wider type: the stated errors hold, exact cases are exact.
- * Also Philox against its published vectors, profiles, and RoPE tables.
+ * Our exp, log, sin, cos and pow against the library's in a wider type: the stated errors hold,
+ * exact cases are exact. Also Philox against its published vectors, profiles, and RoPE tables.
  */
 #include "tests/harness.h"
 
@@ -101,7 +101,8 @@ START_TEST(philox_vectors) {
 }
 END_TEST
 
-/* Every entry within half a unit of fp32 of the exact cosine of the fp32 angle, frequencies as published. */
+/* Every entry within half a unit of fp32 of the exact cosine of the fp32 angle, frequencies as
+ * published. */
 static void check_table(const struct krn_rope *rope, const float *inv, uint32_t d,
                         uint32_t context) {
     float *t = kit_floats((size_t)context * d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The draw: every table against the oracle's sorted one over random parameters, ids, bias and masks; ties, refusals,
- * hashes, log-probabilities, and that frequencies follow the weights.
+ * The draw: every table against the oracle's sorted one over random parameters, ids, bias and
+ * masks; ties, refusals, hashes, log-probabilities, and that frequencies follow the weights.
  */
 #include "tests/harness.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Golden digests: one value a row function, the same in tests/golden/rowfn.txt, in the program and from every table.
+ * Golden digests: one value a row function, the same in tests/golden/rowfn.txt, in the program and
+ * from every table.
  */
 #include "tests/harness.h"
 

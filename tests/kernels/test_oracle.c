@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The oracle: op lists of synthetic models against the same lists run over the tables (many rows at a time, paged, packed),
- * and fable-5m against the published implementation's float32 outputs.
+ * The oracle: op lists of synthetic models against the same lists run over the tables (many rows
+ * at a time, paged, packed), and fable-5m against the published implementation's float32 outputs.
  */
 #include "tests/harness.h"
 
@@ -310,7 +310,8 @@ START_TEST(hidden_states_of_the_reference) {
 }
 END_TEST
 
-/* Greedy tokens equal the reference's except after its own best two were nearer than the stated margin. */
+/* Greedy tokens equal the reference's except after its own best two were nearer than the stated
+ * margin. */
 START_TEST(greedy_tokens_of_the_reference) {
     struct fable f;
     fable_open(&f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions of one row: every table against the oracle's loops at every length, and the rules on zeros, NaN and
- * the floating-point environment.
+ * The functions of one row: every table against the oracle's loops at every length, and the rules
+ * on zeros, NaN and the floating-point environment.
  */
 #include "tests/harness.h"
 
@@ -217,7 +217,8 @@ START_TEST(sums_start_at_plus_zero) {
 }
 END_TEST
 
-/* One rounding: 1 + 2^-12 squared, less its rounded square, shows what a fused multiply-add leaves. */
+/* One rounding: 1 + 2^-12 squared, less its rounded square, shows what a fused multiply-add
+ * leaves. */
 START_TEST(multiply_add_is_fused) {
     void *scratch = kit_alloc(KRN_SCRATCH_BYTES);
     float a = 1.0f + 0x1p-12f, wv[32], x[2] = {-(a * a), a}, y[16];

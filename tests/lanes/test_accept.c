@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Acceptance: every way in which a window can end, against a plain model that takes one token at a time.
+ * Acceptance: every way in which a window can end, against a plain model that takes one token at a
+ * time.
  */
 #include <string.h>
 

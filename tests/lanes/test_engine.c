@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The whole engine on the model that ships: resumed at every offset, windows that end early, cancels, bad rows, failed rounds,
- * budgets. The reference of every check is the same request alone, fresh and without drafts.
+ * The whole engine on the model that ships: resumed at every offset, windows that end early,
+ * cancels, bad rows, failed rounds, budgets. The reference of every check is the same request
+ * alone, fresh and without drafts.
  */
 #include <string.h>
 #include <unistd.h>
@@ -166,7 +167,8 @@ START_TEST(engine_computes_one_row_of_a_known_prompt) {
         engine_run(fresh, 1);
         for (uint32_t again = 0; again < 3; again++)
             engine_same(t, again, fresh, 0);
-        /* Reply rows are prompt rows of the next turn: all but the last token, whose row was never computed. */
+        /* Reply rows are prompt rows of the next turn: all but the last token, whose row was never
+         * computed. */
         memcpy(longer, prompt, n * sizeof(uint32_t));
         memcpy(longer + n, t->ids[0], 20 * sizeof(uint32_t));
         engine_fill(longer + n + 20, 5, 77);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * In the steady state nothing allocates: malloc and its kin are counted from the moment when all lanes decode until the first ends,
- * over prompt pieces, decode rows, verify windows, draws, page grants, seals and text.
+ * In the steady state nothing allocates: malloc and its kin are counted from the moment when all
+ * lanes decode until the first ends, over prompt pieces, decode rows, verify windows, draws, page
+ * grants, seals and text.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -79,7 +80,8 @@ static void steady_token(struct act_ctx *ctx, struct client *c, struct client_ca
     (void)ctx;
     (void)call;
     (void)id;
-    /* From the first token of the first lane on, while the long prompts of others still go in pieces. */
+    /* From the first token of the first lane on, while the long prompts of others still go in
+     * pieces. */
     uint32_t most = 0;
     for (uint32_t i = 0; i < STEADY_LANES; i++)
         most = t->call[i].n_new > most ? t->call[i].n_new : most;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The command line: what each program prints, exit codes, and one clear sentence for everything that is wrong.
+ * The command line: what each program prints, exit codes, and one clear sentence for everything
+ * that is wrong.
  */
 #include <jansson.h>
 #include <sys/stat.h>

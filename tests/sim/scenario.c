@@ -255,7 +255,8 @@ static void sc_on_ended(struct act_ctx *ctx, struct scenario *s, const struct la
     for (uint32_t k = 0; k + 1 < q->n_out; k++)
         if (q->out[k] == 1 && (q->r.flags & LANE_IGNORE_EOS) == 0)
             sc_fail(s, "tokens after EOS", m->request, k, q->n_out);
-    /* Rows: prompt less what memory gave, and every reply token but the last; drafts may add rows. */
+    /* Rows: prompt less what memory gave, and every reply token but the last; drafts may add
+     * rows. */
     if (q->end == LANE_END_LENGTH || q->end == LANE_END_CONTEXT || q->end == LANE_END_EOS) {
         uint32_t need = q->r.n_prompt - q->resumed + q->n_out - 1;
         uint32_t wasted = m->drafted - m->accepted;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One seed, one whole life of an engine in the simulation: requests, resumed prompts, cancels, drafts, deadlines, faults,
- * drain. Everything that may vary is drawn from the seed; every reply is compared with what the tokens alone say.
+ * One seed, one whole life of an engine in the simulation: requests, resumed prompts, cancels,
+ * drafts, deadlines, faults, drain. Everything that may vary is drawn from the seed; every reply
+ * is compared with what the tokens alone say.
  */
 #ifndef TESTS_SIM_SCENARIO_H
 #define TESTS_SIM_SCENARIO_H

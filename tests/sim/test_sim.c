@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Many seeds of the whole engine in simulation. A failing seed is printed; "test_sim SEED" replays it alone.
+ * Many seeds of the whole engine in simulation. A failing seed is printed; "test_sim SEED" replays
+ * it alone.
  */
 #include <string.h>
 #include <time.h>
