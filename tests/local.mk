@@ -11,8 +11,7 @@ include $(srcdir)/tests/sim/local.mk
 include $(srcdir)/tests/programs/local.mk
 include $(srcdir)/tests/fuzz/local.mk
 
-check_PROGRAMS += tests/include_check
-EXTRA_PROGRAMS += tests/tidy
+check_PROGRAMS += tests/tidy tests/include_check
 tests_tidy_SOURCES = tests/tidy.c tests/tree.c tests/tree.h tests/harness.h
 tests_tidy_CFLAGS = $(RH_TEST_CFLAGS)
 tests_tidy_LDADD = $(RH_TEST_LDADD)

@@ -410,7 +410,8 @@ START_TEST(engine_small_budget_serves_all_in_turn) {
 }
 END_TEST
 
-/* Every draw setting through the whole engine against the oracle: bias, mask, penalties, thresholds, logprobs, first logits. */
+/* Every draw setting through the whole engine against the oracle: bias, mask, penalties,
+ * thresholds, logprobs, first logits. */
 START_TEST(engine_draws_what_the_oracle_draws) {
     enum { CASES = 24, NEW = 14 };
     static uint32_t prompt[CASES][30], mask[4096 / 32];
