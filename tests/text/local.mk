@@ -1,5 +1,6 @@
 check_PROGRAMS += tests/text/test_reference tests/text/test_stream tests/text/test_tokenizers \
-	tests/text/test_template tests/text/test_encode tests/text/test_refusals
+	tests/text/test_template tests/text/test_encode tests/text/test_refusals \
+	tests/text/test_programs
 EXTRA_DIST += tests/text/make_vectors.py tests/text/tokenizers.json tests/text/templates.json
 tests_text_test_reference_SOURCES = tests/text/test_reference.c tests/text/support.h
 tests_text_test_reference_CFLAGS = $(RH_TEST_CFLAGS)
@@ -19,3 +20,7 @@ tests_text_test_encode_LDADD = $(RH_TEST_LDADD)
 tests_text_test_refusals_SOURCES = tests/text/test_refusals.c tests/text/support.h
 tests_text_test_refusals_CFLAGS = $(RH_TEST_CFLAGS)
 tests_text_test_refusals_LDADD = $(RH_TEST_LDADD)
+tests_text_test_programs_SOURCES = tests/text/test_programs.c tests/text/support.h \
+	tests/programs/command.h
+tests_text_test_programs_CFLAGS = $(RH_TEST_CFLAGS)
+tests_text_test_programs_LDADD = $(RH_TEST_LDADD)
