@@ -167,13 +167,14 @@ const char *options_default_model(void) {
     const char *given = getenv("ROUNDHOUSE_MODEL");
     if (given != NULL)
         return given;
-    /* Beside a build tree, then installed. */
+    /* Beside a build tree, then installed, wherever that was moved to. */
+    static const char *const places[] = {"/../share/fable-5m", "/../share/roundhouse/fable-5m"};
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
     if (n > 0) {
         path[n] = '\0';
         char *slash = strrchr(path, '/');
-        if (slash != NULL) {
-            strcpy(slash, "/../share/fable-5m");
+        for (size_t i = 0; slash != NULL && i < sizeof places / sizeof *places; i++) {
+            strcpy(slash, places[i]);
             if (access(path, R_OK) == 0)
                 return path;
         }
