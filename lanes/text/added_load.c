@@ -104,7 +104,7 @@ static enum status added_object(struct lane_tokenizer *t, const struct added_sou
 /* A role such as eos_token makes its token a special one. Names that are no token here are left
  * alone. */
 static enum status added_role(struct lane_tokenizer *t, const struct added_source *from,
-                              const json_t *role) {
+                              const json_t *role, bool makes) {
     const json_t *content = json_is_object(role) ? json_object_get(role, "content") : role;
     if (!json_is_string(content) || json_string_length(content) == 0)
         return STATUS_OK;
@@ -117,7 +117,7 @@ static enum status added_role(struct lane_tokenizer *t, const struct added_sourc
         return STATUS_OK;
     }
     const json_t *id = json_object_getn(from->vocab, text, n);
-    if (id == NULL)
+    if (id == NULL || !makes)
         return STATUS_OK;
     return added_put(t, from, text, n, (uint32_t)json_integer_value(id),
                      TEXT_KNOWN | TEXT_ADDED | TEXT_SPECIAL);
@@ -127,6 +127,7 @@ enum status lane_text_load_added(struct lane_tokenizer *t, const char *name, con
                                  json_t *config, struct status_note *note) {
     static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "pad_token",
                                         "cls_token", "sep_token", "mask_token"};
+    enum { MAKING_ROLES = 3 }; /* padding and masks never stand in a prompt: often any token */
     struct added_source from = {name, json_object_get(json_object_get(root, "model"), "vocab"),
                                 note};
     const json_t *list = json_object_get(root, "added_tokens");
@@ -149,10 +150,10 @@ enum status lane_text_load_added(struct lane_tokenizer *t, const char *name, con
         TRY(status);
     }
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        TRY(added_role(t, &from, json_object_get(config, roles[i])));
+        TRY(added_role(t, &from, json_object_get(config, roles[i]), i < MAKING_ROLES));
     const json_t *more = json_object_get(config, "additional_special_tokens");
     for (size_t i = 0; i < json_array_size(more); i++)
-        TRY(added_role(t, &from, json_array_get(more, i)));
+        TRY(added_role(t, &from, json_array_get(more, i), true));
     return STATUS_OK;
 }
 

@@ -146,6 +146,7 @@ START_TEST(configurations) {
         {"{\"added_tokens_decoder\":{\"3\":{\"content\":\"y\"}}}", STATUS_BAD_FILE, "given twice"},
         {"{\"added_tokens_decoder\":{\"4\":{\"content\":\"y\"}}}", STATUS_OK, ""},
         {"{\"eos_token\":\"ab\"}", STATUS_UNSUPPORTED, "special token 2"},
+        {"{\"pad_token\":\"ab\"}", STATUS_OK, ""},
         {"[]", STATUS_BAD_FILE, "not a JSON object"},
         {"{\"chat_template\":7}", STATUS_OK, ""},
         {"{", STATUS_BAD_FILE, "tokenizer_config.json"}};
