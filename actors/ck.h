@@ -24,7 +24,6 @@
 
 #ifndef ACT_CK_C11
 #include <ck_pr.h>
-#include <ck_ring.h>
 #include <ck_stack.h>
 #endif
 
@@ -37,7 +36,7 @@ static inline void act_stall(void) {
 #endif
 }
 
-/* ---- stack: any thread pushes, one owner takes everything ---- */
+/* ---- stack: any thread pushes one or a chain, one owner takes everything ---- */
 
 #ifdef ACT_CK_C11
 struct act_stack_entry {
@@ -57,6 +56,19 @@ static inline void act_stack_push_upmc(struct act_stack *s, struct act_stack_ent
          * it */
     } while (!atomic_compare_exchange_weak_explicit(&s->head, &old, e, memory_order_release,
                                                     memory_order_relaxed));
+}
+/* Entries from first on are linked by act_stack_link up to last. */
+static inline void act_stack_push_chain_upmc(struct act_stack *s, struct act_stack_entry *first,
+                                             struct act_stack_entry *last) {
+    struct act_stack_entry *old = atomic_load_explicit(&s->head, memory_order_relaxed);
+    do {
+        last->next = old;
+        /* release: as in push */
+    } while (!atomic_compare_exchange_weak_explicit(&s->head, &old, first, memory_order_release,
+                                                    memory_order_relaxed));
+}
+static inline void act_stack_link(struct act_stack_entry *e, struct act_stack_entry *next) {
+    e->next = next;
 }
 static inline struct act_stack_entry *act_stack_take_upmc(struct act_stack *s) {
     /* acquire: pairs with the release in push */
@@ -78,64 +90,22 @@ static inline void act_stack_init(struct act_stack *s) {
 static inline void act_stack_push_upmc(struct act_stack *s, struct act_stack_entry *e) {
     ck_stack_push_upmc(&s->ck, &e->ck);
 }
+static inline void act_stack_push_chain_upmc(struct act_stack *s, struct act_stack_entry *first,
+                                             struct act_stack_entry *last) {
+    struct ck_stack_entry *old = ck_pr_load_ptr(&s->ck.head);
+    do {
+        last->ck.next = old;
+        ck_pr_fence_release(); /* the entries' last use stays before; pairs with take */
+    } while (!ck_pr_cas_ptr_value(&s->ck.head, old, &first->ck, &old));
+}
+static inline void act_stack_link(struct act_stack_entry *e, struct act_stack_entry *next) {
+    e->ck.next = (struct ck_stack_entry *)next;
+}
 static inline struct act_stack_entry *act_stack_take_upmc(struct act_stack *s) {
     return (struct act_stack_entry *)ck_stack_batch_pop_upmc(&s->ck);
 }
 static inline struct act_stack_entry *act_stack_next(struct act_stack_entry *e) {
     return (struct act_stack_entry *)e->ck.next;
-}
-#endif
-
-/* ---- ring of pointers: one producer, one consumer; slots is a power of two ---- */
-
-#ifdef ACT_CK_C11
-struct act_ring {
-    _Alignas(64) _Atomic uint32_t head; /* next to take, written by the consumer */
-    _Alignas(64) _Atomic uint32_t tail; /* next to fill, written by the producer */
-    uint32_t mask;
-    void **slots;
-};
-static inline void act_ring_init(struct act_ring *r, void **buffer, uint32_t slots) {
-    atomic_init(&r->head, 0);
-    atomic_init(&r->tail, 0);
-    r->mask = slots - 1;
-    r->slots = buffer;
-}
-static inline bool act_ring_put_spsc(struct act_ring *r, void *item) {
-    uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
-    /* acquire: pairs with the release of head in get, so that a slot is read before it is filled
-     * again */
-    if (tail - atomic_load_explicit(&r->head, memory_order_acquire) >= r->mask)
-        return false;
-    r->slots[tail & r->mask] = item;
-    /* release: pairs with the acquire of tail in get; publishes the slot */
-    atomic_store_explicit(&r->tail, tail + 1, memory_order_release);
-    return true;
-}
-static inline bool act_ring_get_spsc(struct act_ring *r, void **item) {
-    uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
-    /* acquire: pairs with the release of tail in put */
-    if (atomic_load_explicit(&r->tail, memory_order_acquire) == head)
-        return false;
-    *item = r->slots[head & r->mask];
-    /* release: pairs with the acquire of head in put */
-    atomic_store_explicit(&r->head, head + 1, memory_order_release);
-    return true;
-}
-#else
-struct act_ring {
-    struct ck_ring ck;
-    void **slots;
-};
-static inline void act_ring_init(struct act_ring *r, void **buffer, uint32_t slots) {
-    ck_ring_init(&r->ck, slots);
-    r->slots = buffer;
-}
-static inline bool act_ring_put_spsc(struct act_ring *r, void *item) {
-    return ck_ring_enqueue_spsc(&r->ck, (ck_ring_buffer_t *)r->slots, item);
-}
-static inline bool act_ring_get_spsc(struct act_ring *r, void **item) {
-    return ck_ring_dequeue_spsc(&r->ck, (ck_ring_buffer_t *)r->slots, item);
 }
 #endif
 

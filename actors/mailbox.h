@@ -4,18 +4,18 @@
  * order of sending to the actors' private queues. Parking is part of the same word, so a sender
  * learns from its own push whether the owner sleeps.
  *
- * The owner parks like this, and the order matters (tests/model/mailbox.pml):
- *   1. sample the park counter   2. empty -> parked, else there is mail   3. look at what else may
- * end the sleep
+ * The owner parks in this order (tests/model/mailbox.pml):
+ *   1. sample the park counter
+ *   2. empty -> parked; when that fails there is mail
+ *   3. look at what else may end the sleep
  *   4. sleep while the counter still is the sample
  * A sender whose push replaced "parked" adds 1 to the counter, then wakes. Sampling after step 2
  * would lose the wake of a sender that came between.
  *
  * I1  An envelope is taken exactly once. (model, test_mailbox_yield)
- * I2  Envelopes of one sender are handed out in the order of sending. (test_mailbox_yield)
- * I3  When the owner sleeps for good, the inbox is parked and no envelope is in it. (model,
- * test_mailbox_yield) I4  A closed inbox stays closed; a push then reports false and the sender
- * keeps the envelope.
+ * I2  One sender's envelopes are handed out in the order of sending. (model, test_mailbox_yield)
+ * I3  An owner that sleeps for good sleeps on an empty inbox. (model, test_mailbox_yield)
+ * I4  A closed inbox stays closed; a push then is refused and the sender keeps the envelope.
  */
 #ifndef ACTORS_MAILBOX_H
 #define ACTORS_MAILBOX_H

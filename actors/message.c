@@ -54,6 +54,36 @@ void act_node_return(struct act_rt *rt, struct act_msg *msg, uint32_t home) {
                             (struct act_stack_entry *)(void *)msg);
 }
 
+/* Envelopes of one home wait for each other, so that its stack is touched once for many. At most
+ * ACT_BACK_BATCH - 1 wait, and none while the worker sleeps; pools have room for that. */
+void act_node_return_later(struct act_ctx *ctx, struct act_msg *msg, uint32_t home) {
+    if (home == ACT_HOME_FOREIGN) {
+        act_node_return(ctx->rt, msg, home);
+        return;
+    }
+    if (ctx->back_n > 0 && ctx->back_home != home)
+        act_back_flush(ctx);
+    if (ctx->back_n++ == 0) {
+        ctx->back_last = msg;
+        ctx->back_home = home;
+    } else {
+        act_stack_link((struct act_stack_entry *)(void *)msg,
+                       (struct act_stack_entry *)(void *)ctx->back_first);
+    }
+    ctx->back_first = msg;
+    if (ctx->back_n == ACT_BACK_BATCH)
+        act_back_flush(ctx);
+}
+
+void act_back_flush(struct act_ctx *ctx) {
+    if (ctx->back_n == 0)
+        return;
+    act_stack_push_chain_upmc(&ctx->rt->workers[ctx->back_home]->pool.returned,
+                              (struct act_stack_entry *)(void *)ctx->back_first,
+                              (struct act_stack_entry *)(void *)ctx->back_last);
+    ctx->back_n = 0;
+}
+
 struct act_msg *act_node_of(struct act_rt *rt, uint32_t ref) {
     uint32_t home = ref >> 24;
     struct act_msg *base =

@@ -35,7 +35,7 @@ static inline void act_node_free(struct act_ctx *ctx, struct act_msg *msg) {
         msg->link = ctx->pool.free;
         ctx->pool.free = msg;
     } else {
-        act_node_return(ctx->rt, msg, home);
+        act_node_return_later(ctx, msg, home);
     }
     act_count(&ctx->done, memory_order_release);
 }

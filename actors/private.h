@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The insides of the runtime, for the files of this folder and its tests only.
  *
- *   struct act_rt          slots of actors, their tags, the pool of foreign senders, the workers
- *   struct act_ctx         one worker: its inbox, run queue, envelopes, timers, counters; one
- * thread runs it struct act_actor       one slot: kind, state, two private queues; touched by its
- * worker only tags[slot]             generation << 32 | worker: what a sender reads to find the
- * way; changes at spawn and end
+ *   struct act_rt     slots of actors, their tags, the foreign senders' pool, the workers
+ *   struct act_ctx    one worker: inbox, run queue, envelopes, timers, counters; one thread's
+ *   struct act_actor  one slot: kind, state, two private queues; touched by its worker only
+ *   tags[slot]        generation << 32 | worker: how a sender finds the way
  *
- * A send to the own worker touches no shared word but the tag. A send to another worker puts the
- * envelope on that worker's inbox with slot and generation packed beside it; the receiving worker
- * looks again whether the actor still lives, so a tag that was stale on the way costs a letter
- * home, never a wrong delivery.
+ * A send to the own worker touches no shared word but the tag. One to another worker lies on that
+ * worker's inbox with slot and generation packed beside it; the receiving worker looks again
+ * whether the actor still lives: a stale tag costs a letter home, never a wrong delivery.
  */
 #ifndef ACTORS_PRIVATE_H
 #define ACTORS_PRIVATE_H
@@ -30,6 +28,7 @@ enum {
     ACT_HOME_FOREIGN = 255,   /* home of envelopes taken by act_post */
     ACT_INDEX_MAX = 0xffffef, /* slots and envelopes are named by 24 bits */
     ACT_BATCH = 64,           /* messages an actor may take before others get their turn */
+    ACT_BACK_BATCH = 16,      /* foreign envelopes that a worker keeps back to return together */
     ACT_CLOCK_EVERY = 32,     /* receive batches between two looks at the clock */
     ACT_STOP_GRACE_NS = 1000000000,
     ACT_STOP_POLL_NS = 500000
@@ -72,7 +71,8 @@ struct act_ctx {
     struct act_actor *run_head, *run_tail;
     struct act_pool pool;
     struct act_clock clock;
-    uint32_t index;
+    struct act_msg *back_first, *back_last; /* back_n envelopes on their way home */
+    uint32_t index, back_home, back_n;
     int32_t expected_here; /* the owner's copy of expected */
     uint32_t since_clock;
     uint64_t spin_after_ns;
@@ -130,6 +130,8 @@ enum status act_pool_open(struct act_pool *pool, uint32_t max);
 void act_pool_close(struct act_pool *pool);
 struct act_msg *act_pool_refill(struct act_ctx *ctx);
 void act_node_return(struct act_rt *rt, struct act_msg *msg, uint32_t home);
+void act_node_return_later(struct act_ctx *ctx, struct act_msg *msg, uint32_t home);
+void act_back_flush(struct act_ctx *ctx);
 struct act_msg *act_node_of(struct act_rt *rt, uint32_t ref);
 
 /* worker.c */
@@ -143,7 +145,6 @@ void act_push(struct act_rt *rt, uint32_t worker, act_id_t to, struct act_msg *m
 void act_drain_begin(struct act_ctx *ctx);
 bool act_drain_over(struct act_rt *rt, uint64_t now_ns);
 
-/* runtime.c */
 void *act_alloc(struct act_rt *rt, size_t bytes);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "actors/message.h"
 
+enum { RT_NODES_MAX = ACT_INDEX_MAX - MAILBOX_REF_MIN - ACT_BACK_BATCH * ACT_WORKERS_MAX };
 enum { RT_SPIN_MIN_NS = 1000000, RT_SPIN_MAX_NS = 50000000, RT_SPIN_WAKES = 512 };
 
 void *act_alloc(struct act_rt *rt, size_t bytes) {
@@ -23,12 +24,12 @@ static enum status rt_check(const struct act_rt_config *config, struct status_no
                           config->actors_max, ACT_INDEX_MAX / 4);
     uint64_t nodes = (uint64_t)config->messages_max + 2 * (uint64_t)config->actors_max +
                      (uint64_t)config->timers_max;
-    if (nodes > ACT_INDEX_MAX - MAILBOX_REF_MIN)
+    if (nodes > RT_NODES_MAX)
         return status_say(note, STATUS_BAD_REQUEST,
                           "runtime: messages_max %u, timers_max %u and twice actors_max %u are "
                           "together more than %d",
                           config->messages_max, config->timers_max, config->actors_max,
-                          ACT_INDEX_MAX - MAILBOX_REF_MIN);
+                          RT_NODES_MAX);
     return STATUS_OK;
 }
 

@@ -4,9 +4,11 @@
  * stop) is the code that threads run.
  *
  * S1  Messages of one sender to one receiver keep their order within a priority; all others may
- * come in any order. S2  Equal seeds and equal programs give equal traces: no decision reads a
- * pointer, an address or the real clock. S3  Virtual time moves SIM_STEP_NS a delivery, and jumps
- * to the next timer when no message is left.
+ *     come in any order.
+ * S2  Equal seeds and equal programs give equal traces: no decision reads a pointer, an address or
+ *     the real clock.
+ * S3  Virtual time moves SIM_STEP_NS a delivery, and jumps to the next timer when no message is
+ *     left.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -28,6 +28,8 @@ struct act_ctx *act_worker_open(struct act_rt *rt, uint32_t index, bool own) {
     /* The runtime's own messages need room beside the user's: a start and a stop an actor, one a
      * timer. */
     uint32_t nodes = config->messages_max + 2 * config->actors_max + config->timers_max;
+    if (rt->sim == NULL) /* what the other workers keep back */
+        nodes += ACT_BACK_BATCH * ACT_WORKERS_MAX;
     if (act_pool_open(&ctx->pool, nodes) != STATUS_OK ||
         act_clock_open(&ctx->clock, config->timers_max) != STATUS_OK) {
         act_worker_close(ctx);
@@ -162,6 +164,7 @@ static bool worker_look(struct act_ctx *ctx) {
     ctx->since_clock = ACT_CLOCK_EVERY;
     uint64_t now = act_port_now_ns();
     atomic_store_explicit(&ctx->stamp_ns, now, memory_order_relaxed);
+    act_back_flush(ctx);
     worker_fire(ctx, now);
     /* acquire: pairs with the release in act_rt_stop */
     uint32_t stopping = atomic_load_explicit(&ctx->rt->stopping, memory_order_acquire);
@@ -245,6 +248,7 @@ static void worker_leave(struct act_ctx *ctx) {
         ref = (uint32_t)(uintptr_t)msg->link;
         act_node_free(ctx, msg);
     }
+    act_back_flush(ctx);
     atomic_store_explicit(&ctx->running, NULL, memory_order_relaxed);
     check_context(NULL, "none");
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "actors/ck.h"
+#include "actors/ring.h"
 #include "actors/slots.h"
 #include "actors/snapshot.h"
 #include "tests/harness.h"
@@ -26,8 +27,16 @@ struct pusher {
 
 static void *pusher_run(void *arg) {
     struct pusher *me = arg;
-    for (uint32_t i = 0; i < EACH; i++)
-        act_stack_push_upmc(me->stack, &me->items[i].entry);
+    for (uint32_t i = 0; i < EACH;) {
+        if (i % 3 == 0 && i + 4 <= EACH) { /* a chain of four, newest first */
+            for (uint32_t k = 3; k > 0; k--)
+                act_stack_link(&me->items[i + k].entry, &me->items[i + k - 1].entry);
+            act_stack_push_chain_upmc(me->stack, &me->items[i + 3].entry, &me->items[i].entry);
+            i += 4;
+        } else {
+            act_stack_push_upmc(me->stack, &me->items[i++].entry);
+        }
+    }
     return NULL;
 }
 

@@ -192,7 +192,11 @@ static void dweller_receive(struct act_ctx *ctx, void *state, const struct act_m
 START_TEST(traffic_is_conserved) {
     static const struct act_kind kind = {.name = "dweller", .receive = dweller_receive};
     static struct city city;
-    struct act_rt *rt = rig_open(ACT_PORT_THREADS, 3, 0);
+    /* So few envelopes that each serves many times, and comes home from other workers. */
+    struct act_rt_config config = {
+        .port = ACT_PORT_THREADS, .workers = 3, .actors_max = CITY, .messages_max = BALLS};
+    struct act_rt *rt;
+    ck_assert_int_eq(act_rt_open(&config, &rt, NULL), STATUS_OK);
     for (uint32_t i = 0; i < CITY; i++) {
         city.dwellers[i] = (struct dweller){.city = &city, .rng = i, .index = i};
         int worker = i % 8 == 7 ? ACT_OWN_THREAD : (int)(i % 3);
@@ -344,7 +348,7 @@ END_TEST
 static void flood_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
     (void)state;
     if (msg->kind == ACT_KIND_start)
-        for (int i = 0; i < 1000; i++)
+        for (int i = 0; i < 10000; i++) /* beyond what the pool has for others */
             act_send(ctx, act_self(ctx), K_ONE, NULL, 0);
 }
 static void giant_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
