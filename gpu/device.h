@@ -36,7 +36,7 @@ struct gpu_device_config {
     struct gpu_limits limits;
     uint32_t page_tokens;
     uint32_t n_pages; /* page 0 is the sink */
-    uint32_t threads; /* CPU: team size, this thread included; 0: cores */
+    uint32_t threads; /* CPU: team size, this thread included; 0: cores (this rank's share) */
     uint32_t rank, world;
     const struct gpu_collective *collective; /* NULL when world is 1 */
     const char *isa;                         /* CPU: NULL for the best */

@@ -355,6 +355,10 @@ static enum status open_memory(struct cpu *c, struct status_note *note) {
 }
 
 static enum status open_team(struct cpu *c, struct status_note *note) {
+    uint32_t threads = c->config.threads, cores = gpu_team_cores();
+    /* Ranks of one host share its cores. */
+    if (threads == 0 && c->config.world > 1)
+        threads = cores > c->config.world ? cores / c->config.world : 1;
     size_t at = KRN_SCRATCH_BYTES;
     c->scratch_draw = at;
     at += (krn_draw_scratch(c->model.vocab) + 63) / 64 * 64;
@@ -362,7 +366,7 @@ static enum status open_team(struct cpu *c, struct status_note *note) {
     at += CPU_PRIVATE_FLOATS * sizeof(float);
     c->scratch_counts = at;
     at += ((size_t)c->limits.counts + GPU_WINDOW_MAX) * sizeof(struct krn_count);
-    return gpu_team_open(c->config.threads, at, &c->team, note);
+    return gpu_team_open(threads, at, &c->team, note);
 }
 
 static enum status check_config(const struct gpu_device_config *config, struct status_note *note) {

@@ -281,7 +281,7 @@ static enum status team_start(struct gpu_team *t, struct status_note *note) {
     return status;
 }
 
-static uint32_t cores(void) {
+uint32_t gpu_team_cores(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) < 1)
         return 1;
@@ -290,7 +290,7 @@ static uint32_t cores(void) {
 
 enum status gpu_team_open(uint32_t threads, size_t scratch_bytes, struct gpu_team **out,
                           struct status_note *note) {
-    uint32_t n_cores = cores();
+    uint32_t n_cores = gpu_team_cores();
     if (threads == 0)
         threads = n_cores < GPU_TEAM_MAX ? n_cores : GPU_TEAM_MAX;
     if (threads > GPU_TEAM_MAX)

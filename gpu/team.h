@@ -41,6 +41,8 @@ enum status gpu_team_open(uint32_t threads, size_t scratch_bytes, struct gpu_tea
                           struct status_note *note);
 void gpu_team_close(struct gpu_team *t);
 uint32_t gpu_team_size(const struct gpu_team *t);
+/* Cores that this process may use. */
+uint32_t gpu_team_cores(void);
 
 /* Runs fn and returns when no member is inside it any more. One caller at a time. */
 void gpu_team_run(struct gpu_team *t, void (*fn)(void *self, struct gpu_member *m), void *self);

@@ -190,6 +190,44 @@ START_TEST(test_worlds) {
 }
 END_TEST
 
+/* Resident KiB of the mapped model file. */
+static uint64_t mapped_resident(void) {
+    char line[512];
+    bool inside = false;
+    uint64_t total = 0;
+    unsigned long long kib;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        if (strchr(line, '-') != NULL && strchr(line, '-') < strchr(line, ' '))
+            inside = strstr(line, "model.safetensors") != NULL;
+        if (inside && sscanf(line, "Rss: %llu kB", &kib) == 1)
+            total += kib;
+    }
+    fclose(f);
+    return total;
+}
+
+START_TEST(test_weights_once) {
+    /* The packed form is what stays in memory, and what the file says can still be read. */
+    struct rig r;
+    set_up();
+    uint64_t before = mapped_resident();
+    const struct krn_tensor *t = krn_model_tensor(m.model, "model.norm.weight");
+    uint64_t bytes = 0;
+    unsigned char first = *(const unsigned char *)t->data;
+    for (uint32_t i = 0; i < m.model->n_tensors; i++)
+        bytes += m.model->tensors[i].bytes;
+    rig_open(&r, &m, ROWS, 1, NULL);
+    ck_assert_uint_ge(before, bytes / 1024 / 2); /* the fingerprint read it all */
+    ck_assert_uint_le(mapped_resident(), 64);
+    ck_assert_uint_eq(*(const unsigned char *)t->data, first);
+    ck_assert_uint_ge(r.d->bytes_used, bytes);
+    rig_close(&r);
+    tear_down();
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("gpu/fable");
     TCase *tc = tcase_create("fable");
@@ -197,6 +235,7 @@ int main(void) {
     tcase_add_test(tc, test_greedy_tokens);
     tcase_add_test(tc, test_perplexity);
     tcase_add_test(tc, test_worlds);
+    tcase_add_test(tc, test_weights_once);
     suite_add_tcase(suite, tc);
     return test_run(suite);
 }
