@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
+#include "actors/trace.h"
 #include "fabric/coll_mailbox.h"
 #include "fabric/conductor.h"
 #include "gpu/rank.h"
@@ -44,6 +46,7 @@ struct lane_engine {
     struct gpu_limits limits;
     uint32_t n_pages; /* the sink not counted */
     uint32_t pages_per_slot, slots_max;
+    uint32_t threads;               /* of each rank's team */
     struct fab_mailbox *collective; /* NULL with one rank */
     struct gpu_device *devices[GPU_WORLD_MAX];
     struct gpu_rank *ranks[GPU_WORLD_MAX];
@@ -87,6 +90,9 @@ static enum status engine_settle(struct lane_engine *e, struct status_note *note
             "a round of %u tokens with pieces of %u and a prefill share of %u %% cannot be; pieces "
             "must fit in a round of at most 65536, the share in 100",
             c->round_tokens, c->piece_tokens, c->prefill_share);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t share = cores > 0 ? (uint32_t)cores / c->world : 1;
+    e->threads = c->threads > 0 ? c->threads : share > 0 ? share : 1;
     return STATUS_OK;
 }
 
@@ -191,7 +197,7 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                                       .limits = e->limits,
                                       .page_tokens = c->page_tokens,
                                       .n_pages = e->n_pages + 1,
-                                      .threads = c->threads,
+                                      .threads = e->threads,
                                       .rank = r,
                                       .world = c->world,
                                       .isa = c->isa,
@@ -255,8 +261,17 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                    .slots_max = e->slots_max,
                                    .pages_per_slot_max = e->pages_per_slot,
                                    .tables = lane_planner_tables(e->planner)};
-    if (e->model != NULL)
+    if (e->model != NULL) {
+        const struct krn_rope *rope = &e->model->config.rope;
+        double settings[] = {rope->kind,
+                             rope->theta,
+                             rope->factor,
+                             rope->low_freq_factor,
+                             rope->high_freq_factor,
+                             rope->original_context};
+        mc.key.rope = XXH3_64bits(settings, sizeof settings);
         memcpy(mc.key.fingerprint, e->model->fingerprint, sizeof mc.key.fingerprint);
+    }
     return ses_memory_open(&mc, &e->memory, note);
 }
 
@@ -265,14 +280,21 @@ static enum status engine_spawn(struct lane_engine *e, struct status_note *note)
     if (c->rt != NULL) {
         e->rt = c->rt;
     } else {
-        struct act_rt_config rc = {.port = ACT_PORT_THREADS,
-                                   .workers = 1,
-                                   .actors_max = e->slots_max + 64,
-                                   .messages_max = e->slots_max * 64 + 65536,
-                                   .timers_max = e->slots_max + 256};
+        struct act_rt_config rc = {
+            .port = ACT_PORT_THREADS,
+            .workers = 1,
+            .actors_max = e->slots_max + 64,
+            /* what a slot has under way, and all that a round may tell clients */
+            .messages_max =
+                e->slots_max * 64 + 65536 + c->lanes_max * GPU_WINDOW_MAX * (KRN_TOP_MAX + 4),
+            .timers_max = e->slots_max + 256};
         TRY(act_rt_open(&rc, &e->rt, note));
         e->owns_rt = true;
     }
+    ACT_TRACE_REGISTER(GPU_PROTOCOL, gpu);
+    ACT_TRACE_REGISTER(FAB_PROTOCOL, fab);
+    ACT_TRACE_REGISTER(SES_PROTOCOL, ses);
+    ACT_TRACE_REGISTER(LANE_PROTOCOL, lane);
     act_id_t ranks[GPU_WORLD_MAX];
     bool own = c->rank_thread || (c->world > 1 && !c->fake);
     for (uint32_t r = 0; r < c->world; r++)
@@ -283,6 +305,8 @@ static enum status engine_spawn(struct lane_engine *e, struct status_note *note)
     if (ranks[c->world - 1] == 0 || conductor == 0 || e->memory_id == 0 || e->planner_id == 0)
         return status_say(note, STATUS_NO_MEMORY,
                           "the runtime has no room for the engine's actors");
+    if (own && !c->fake) /* the team's other threads: nobody may spin on their cores */
+        act_rt_cores_reserve(e->rt, (int)(c->world * (e->threads - 1)));
     for (uint32_t r = 0; r < c->world; r++)
         gpu_rank_wire(e->ranks[r], conductor);
     fab_conductor_wire(e->conductor, ranks);
