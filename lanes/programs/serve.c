@@ -13,7 +13,13 @@
 #include "lanes/door/door.h"
 #include "lanes/programs/options.h"
 
-enum { SERVE_QUEUE = 512, SERVE_LANES = 64, SERVE_DRAIN_S = 30, SERVE_MS_MAX = 86400 };
+enum {
+    SERVE_QUEUE = 512,
+    SERVE_LANES = 64,
+    SERVE_DRAIN_S = 30,
+    SERVE_DRAIN_S_MAX = 86400,
+    SERVE_CLOSE_S = 5
+};
 
 struct serve {
     struct options o;
@@ -57,6 +63,22 @@ static void *serve_signals(void *arg) {
         }
     }
     return NULL;
+}
+
+/* The packaged nng can wait for ever for a connection that it lost count of. All is said and
+ * answered by then, so the process leaves with the code that it has. */
+static volatile sig_atomic_t serve_code;
+
+static void serve_close_late(int signal) {
+    (void)signal;
+    _exit(serve_code);
+}
+
+static void serve_close_soon(enum program_exit code) {
+    struct sigaction act = {.sa_handler = serve_close_late};
+    serve_code = code;
+    sigaction(SIGALRM, &act, NULL);
+    alarm(SERVE_CLOSE_S);
 }
 
 /* ---- the owner of the door ---- */
@@ -200,7 +222,7 @@ int program_serve(int argc, char **argv) {
     if (status == STATUS_OK)
         status = options_engine(&s.o, &e, &note);
     if (status == STATUS_OK)
-        status = options_u64(&s.o, OPT_drain_seconds, 0, SERVE_MS_MAX, false, &drain_s, &note);
+        status = options_u64(&s.o, OPT_drain_seconds, 0, SERVE_DRAIN_S_MAX, false, &drain_s, &note);
     if (status != STATUS_OK) {
         fprintf(stderr, "roundhouse: %s\n", note.text);
         return EXIT_USAGE;
@@ -233,6 +255,7 @@ int program_serve(int argc, char **argv) {
     }
     serve_say_ready(&s, &e);
     code = serve_run(&s);
+    serve_close_soon(code);
     door_stop(s.door);
     lane_engine_close(s.engine);
     door_close(s.door);
