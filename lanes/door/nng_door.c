@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "actors/check.h"
 #include "lanes/door/selfprobe.h"
@@ -41,7 +42,7 @@ struct door {
     uint32_t n_listeners;
     nng_msg *out[OUT_MAX]; /* ring of answers that were made at once */
     uint32_t out_first, out_n;
-    uint16_t burst[PIPE_SLOTS]; /* answers sent to a connection since burst_ns */
+    uint16_t burst[PIPE_SLOTS]; /* answers sent since burst_ns, less calls received */
     uint64_t burst_ns;
     bool paced; /* every ready answer goes to a connection that has enough under way */
     bool leaving, halted, closing, closed;
@@ -79,6 +80,23 @@ static void receive_more(struct door *d) {
     nng_recv_aio(d->socket, d->receive);
 }
 
+/* The first four bytes of the return address name the connection. */
+static uint16_t *burst_of(struct door *d, const unsigned char *header) {
+    uint32_t pipe;
+    memcpy(&pipe, header, sizeof pipe);
+    return &d->burst[(pipe * 2654435761u) >> 24];
+}
+_Static_assert(PIPE_SLOTS == 256, "burst_of takes eight bits");
+
+/* A client that asks again has read an answer: its connection may have one more under way. */
+static void burst_less(struct door *d, const struct door_header *from) {
+    uint16_t *burst = burst_of(d, from->bytes);
+    if (*burst == PIPE_BURST)
+        d->paced = false;
+    if (*burst > 0)
+        --*burst;
+}
+
 /* The answer in desk.out as a message to that address, or NULL. */
 static nng_msg *message_of(struct door *d, const struct door_header *to) {
     nng_msg *m;
@@ -106,8 +124,9 @@ void door_on_received(struct act_ctx *ctx, struct door *d, act_id_t from,
     nng_msg *msg = nng_aio_get_msg(d->receive);
     nng_aio_set_msg(d->receive, NULL);
     struct door_header to = {.n = (uint32_t)nng_msg_header_len(msg)};
-    if (to.n <= sizeof to.bytes) {
+    if (to.n >= sizeof(uint32_t) && to.n <= sizeof to.bytes) {
         memcpy(to.bytes, nng_msg_header(msg), to.n);
+        burst_less(d, &to);
         if (door_desk_receive(&d->desk, ctx, &to, nng_msg_body(msg), nng_msg_len(msg))) {
             nng_msg *reply = message_of(d, &to);
             if (reply != NULL) /* else the client asks again */
@@ -118,14 +137,6 @@ void door_on_received(struct act_ctx *ctx, struct door *d, act_id_t from,
 }
 
 /* ---- out ---- */
-
-/* The first four bytes of the return address name the connection. */
-static uint16_t *burst_of(struct door *d, const unsigned char *header) {
-    uint32_t pipe;
-    memcpy(&pipe, header, sizeof pipe);
-    return &d->burst[(pipe * 2654435761u) >> 24];
-}
-_Static_assert(PIPE_SLOTS == 256, "burst_of takes eight bits");
 
 static void send_one(struct door *d, nng_msg *m) {
     ++*burst_of(d, nng_msg_header(m));
@@ -301,7 +312,10 @@ static int listener_start(struct door *d, struct listener *l) {
     return error;
 }
 
-/* Probes every ipc listener; one that does not answer is closed and opened again. */
+/* Probes every ipc listener. Beside one that does not answer a new one is opened on the same
+ * path, and who was left without service is hung up on. The dead one stays open until the socket
+ * closes: closing it can leave nng's only cleaning thread waiting for ever. It costs a few file
+ * descriptors a time. */
 static void probe_all(struct door *d, struct act_ctx *ctx) {
     bool failed = false;
     for (uint32_t i = 0; i < d->n_listeners; i++) {
@@ -311,7 +325,7 @@ static void probe_all(struct door *d, struct act_ctx *ctx) {
         uint32_t healed = 0;
         if (!door_probe_ipc(l->address.path, d->config.probe_deadline_ms)) {
             failed = true;
-            nng_listener_close(l->nng);
+            unlink(l->address.path);
             door_probe_hang_up(l->address.path);
             healed = listener_start(d, l) == 0;
         }

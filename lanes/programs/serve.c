@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -185,6 +186,15 @@ static void serve_say_ready(const struct serve *s, const struct lane_engine_conf
     }
 }
 
+/* Connections are bounded by file descriptors: as many as the system lets us have. */
+static void serve_raise_files(void) {
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static enum program_exit serve_run(struct serve *s) {
     if (pthread_create(&s->signals, NULL, serve_signals, s) != 0) {
         fprintf(stderr, "roundhouse: no thread for signals\n");
@@ -246,6 +256,7 @@ int program_serve(int argc, char **argv) {
     serve_signal_set(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    serve_raise_files();
     if (code == EXIT_DONE && serve_open_door(&s, &e, &note) != STATUS_OK)
         code = EXIT_UNAVAILABLE;
     if (code != EXIT_DONE) {

@@ -670,6 +670,29 @@ START_TEST(test_bad_input) {
 }
 END_TEST
 
+/* More than the transport takes closes that connection, and only that one. */
+START_TEST(test_beyond_transport) {
+    struct fixture f;
+    struct status_note note;
+    char *reply = NULL;
+    size_t n;
+    fixture_open(&f, NULL);
+    struct door_client *c = client_open(f.url), *rude = client_open(f.url);
+    char *huge = malloc(DOOR_TRANSPORT_MAX + 1);
+    memset(huge, ' ', DOOR_TRANSPORT_MAX + 1);
+    ck_assert_int_eq(door_client_call(rude, huge, DOOR_TRANSPORT_MAX + 1, 300, &reply, &n, &note),
+                     STATUS_TIMEOUT);
+    free(huge);
+    json_t *r = client_call(c, "{'cmd':'ping'}");
+    ck_assert(reply_ok(r));
+    json_decref(r);
+    ck_assert_int_eq(door_count(c, "refused"), 0); /* it never came as far as the door */
+    door_client_close(rude);
+    door_client_close(c);
+    fixture_close(&f);
+}
+END_TEST
+
 static Suite *suite(void) {
     Suite *s = suite_create("door");
     TCase *t = tcase_create("door");
@@ -694,6 +717,7 @@ static Suite *suite(void) {
     tcase_add_test(t, test_keep_time);
     tcase_add_test(t, test_log_budget);
     tcase_add_test(t, test_bad_input);
+    tcase_add_test(t, test_beyond_transport);
     suite_add_tcase(s, t);
     return s;
 }
