@@ -58,23 +58,29 @@ struct cut {
     uint32_t blocks, grain, groups, tiles;
 };
 
+/* Few rows: one group of blocks a member. Many: groups as wide as the row functions share rows
+ * over, and row tiles until there are enough units to end evenly. */
 static struct cut cut_products(const struct cpu_stage *s, uint32_t rows, uint32_t size) {
-    enum { FEW_ROWS = 16, TILE_ROWS = 64, FEW_GRAIN = 8, MANY_GRAIN = 2 };
+    enum { FEW_ROWS = 16, TILE_ROWS = 56, FEW_GRAIN = 8, MANY_GRAIN = 16, UNITS_A_MEMBER = 4 };
     struct cut cut = {0, 1, 1, 1};
     for (uint32_t i = 0; i < s->n_products && !(s->gate && i > 0); i++)
         cut.blocks += s->product[i].w.n_blocks;
     bool few = rows <= FEW_ROWS;
-    uint32_t wanted = size == 1 ? 1 : few ? size : 4 * size;
+    uint32_t wanted = size == 1 ? 1 : few ? size : UNITS_A_MEMBER * size;
     cut.grain = ceil_div(cut.blocks, wanted);
-    uint32_t to = few ? FEW_GRAIN : MANY_GRAIN;
-    if (cut.grain > to)
-        cut.grain = ceil_div(cut.grain, to) * to;
-    else if (!few)
-        cut.grain = to;
+    if (few && cut.grain > FEW_GRAIN)
+        cut.grain = ceil_div(cut.grain, FEW_GRAIN) * FEW_GRAIN;
+    if (!few && size > 1) {
+        uint32_t most = rows / TILE_ROWS > 0 ? rows / TILE_ROWS : 1;
+        uint32_t groups = ceil_div(cut.blocks, MANY_GRAIN);
+        if (groups * most < wanted) /* too few rows: narrower groups */
+            groups = ceil_div(wanted, most);
+        cut.grain = (ceil_div(cut.blocks, groups) + 1) / 2 * 2;
+    }
     if (cut.grain == 0)
         cut.grain = 1;
     cut.groups = ceil_div(cut.blocks, cut.grain);
-    if (cut.groups < wanted && rows >= 2 * TILE_ROWS) {
+    if (!few && cut.groups < wanted && rows >= 2 * TILE_ROWS) {
         uint32_t most = rows / TILE_ROWS, tiles = ceil_div(wanted, cut.groups);
         cut.tiles = tiles < most ? tiles : most;
     }
