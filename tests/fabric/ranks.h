@@ -40,7 +40,7 @@ struct test_planner {
     bool busy[2];
     struct test_sent sent[2]; /* oldest first */
     uint32_t n_sent;
-    uint64_t ran, failed, voided, aheads, timeouts;
+    uint64_t ran, failed, voided, aheads, timeouts, bad;
     uint64_t number, digest; /* of the last answer */
     enum status last_status;
     uint32_t last_rank;

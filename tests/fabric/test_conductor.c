@@ -73,6 +73,24 @@ START_TEST(test_faults) {
 }
 END_TEST
 
+START_TEST(test_bad_rows) {
+    uint64_t bad = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct ranks rig;
+        rig_set_up(&rig, ACT_PORT_SIM, 1, seed, 0, NULL);
+        act_sim_fault_set(rig.rt, "gpu.nan_row", 100000, 20000, 300000);
+        act_sim_faults_until(rig.rt, act_rt_now_ns(rig.rt) + 200000);
+        rig_start(&rig);
+        act_rt_run(rig.rt);
+        ck_assert_msg(planner_done(&rig.planner), "seed %llu", (unsigned long long)seed);
+        ck_assert_uint_eq(rig.planner.failed, 0);
+        bad += rig.planner.bad;
+        rig_tear_down(&rig);
+    }
+    ck_assert_uint_gt(bad, 100);
+}
+END_TEST
+
 /* Rank 1 goes wrong at plan 9. */
 static void slow_rank_1(void *self, const struct gpu_plan *plan, struct gpu_faults *f) {
     if ((uintptr_t)self == 1 && plan->number == 9)
@@ -188,6 +206,7 @@ int main(void) {
     tcase_add_test(tc, test_threads);
     tcase_add_test(tc, test_same_seed_same_trace);
     tcase_add_test(tc, test_faults);
+    tcase_add_test(tc, test_bad_rows);
     tcase_add_test(tc, test_silence_is_named);
     tcase_add_test(tc, test_slow_within_deadline);
     tcase_add_test(tc, test_desync_is_named);
