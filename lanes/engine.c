@@ -178,7 +178,8 @@ static enum status engine_size(struct lane_engine *e, struct status_note *note) 
         .bias = lanes * LANE_BIAS_MAX,
         .mask_words = lanes * ((vocab + 31) / 32),
         .kept_logits = lanes < 8 ? lanes : 8,
-        .vocab = vocab};
+        .vocab = vocab,
+        .page_tokens = c->page_tokens};
     if (e->limits.counts < (context < vocab ? context : vocab))
         e->limits.counts = context < vocab ? context : vocab;
     return STATUS_OK;
