@@ -50,7 +50,7 @@ static uint64_t draw_layout(void *base, uint32_t vocab, struct draw_scratch *t) 
     PLACE(hist, DRAW_BINS);
     PLACE(w, v);
     PLACE(sums, v / KRN_DRAW_CHUNK + 1);
-    PLACE(c, v);
+    PLACE(c, v + 1);
     PLACE(raw, v);
 #undef PLACE
     *t = s;
@@ -126,6 +126,16 @@ static uint32_t draw_key(float z) {
     return (b & 0x80000000u) != 0 ? ~b : b | 0x80000000u;
 }
 
+/* Keeps the candidates whose key is at least floor, in their order. */
+static uint32_t draw_drop_below(struct draw_candidate *c, uint32_t n, uint32_t floor) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        c[kept] = c[i];
+        kept += c[i].key >= floor;
+    }
+    return kept;
+}
+
 /* Order of candidates: greater key first, then lower id. Keeps those before which less than limit
  * lies, counted by weight or by head; returns how many, still in ascending id order. */
 static uint32_t draw_cut(struct draw_candidate *c, uint32_t n, uint64_t limit, bool by_weight,
@@ -149,10 +159,11 @@ static uint32_t draw_cut(struct draw_candidate *c, uint32_t n, uint64_t limit, b
         before -= hist[b];
         prefix |= b << shift[pass];
         known |= (bins - 1) << shift[pass];
+        n = draw_drop_below(c, n, prefix);
     }
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (c[i].key < prefix || (c[i].key == prefix && before >= limit))
+        if (c[i].key == prefix && before >= limit)
             continue;
         if (c[i].key == prefix)
             before += by_weight ? c[i].w : 1;
@@ -190,9 +201,10 @@ static uint32_t draw_filtered(const struct krn_draw *d, const struct draw_scratc
     const struct krn_sampling *s = d->sampling;
     struct draw_candidate *c = t->c;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < d->vocab; i++)
-        if (t->w[i] != 0)
-            c[n++] = (struct draw_candidate){i, draw_key(d->logits[i]), t->w[i]};
+    for (uint32_t i = 0; i < d->vocab; i++) {
+        c[n] = (struct draw_candidate){i, draw_key(d->logits[i]), t->w[i]};
+        n += t->w[i] != 0;
+    }
     if (s->top_k != 0 && s->top_k < n)
         n = draw_cut(c, n, s->top_k, false, t->hist);
     if (s->top_p < 1.0f)

@@ -183,6 +183,54 @@ static void bench_products(double fma_peak, enum krn_dtype dtype, uint32_t segme
     }
 }
 
+/* One layer's products of the shipped model's shape at each V, as a ratio to V = 1: only the row-split two have segments. */
+static void bench_virtual_ranks(void) {
+    static const struct {
+        uint32_t n, k;
+        bool split;
+    } layer[] = {{512, 256, false}, {256, 256, true}, {1408, 256, false}, {256, 704, true}};
+    static const uint32_t rows[] = {1, 8, 64, 512};
+    enum { PRODUCTS = 4 };
+    struct kit_rand r = {4, 0};
+    struct krn_packed w[PRODUCTS];
+    for (unsigned i = 0; i < PRODUCTS; i++) {
+        struct krn_tensor t = kit_tensor(&r, KRN_BF16, layer[i].n, layer[i].k, KIT_TAME);
+        w[i] = kit_pack(&t);
+        free((void *)t.data);
+    }
+    float *x = kit_floats(512 * 704), *y = kit_floats(512 * 1408);
+    kit_fill(&r, x, 512 * 704, KIT_TAME);
+    struct job j = {.scratch = kit_alloc(KRN_SCRATCH_BYTES)};
+    for (unsigned n = 0; n < sizeof rows / sizeof rows[0]; n++) {
+        double one = 0.0;
+        printf("products of a layer, rows %3u:", rows[n]);
+        for (uint32_t v = 1; v <= KRN_V_MAX; v *= 2) {
+            double sum = 0.0;
+            for (unsigned i = 0; i < PRODUCTS; i++) {
+                j.p = (struct krn_product){.x = x,
+                                           .ldx = layer[i].k,
+                                           .rows = rows[n],
+                                           .w = &w[i],
+                                           .segments = layer[i].split ? v : 1,
+                                           .add = layer[i].split,
+                                           .y = y,
+                                           .ldy = layer[i].n};
+                j.to = w[i].n_blocks;
+                memset(y, 0, (size_t)512 * 1408 * sizeof(float));
+                sum += median(run_product, &j);
+            }
+            one = v == 1 ? sum : one;
+            printf("  V=%u %.3f", v, sum / one);
+        }
+        printf("\n");
+    }
+    for (unsigned i = 0; i < PRODUCTS; i++)
+        free((void *)w[i].data);
+    free(x);
+    free(y);
+    free(j.scratch);
+}
+
 /* Rows at the end of a context of keys; 4 query heads over 2 KV heads of 64. */
 static void bench_attend(double fma_peak) {
     static const uint32_t contexts[] = {512, 2048, 4096};
@@ -307,6 +355,8 @@ int main(int argc, char **argv) {
         bench_products(one, KRN_BF16, 8);
         bench_products(one, KRN_F32, 1);
     }
+    if (*only == '\0' || strstr(only, "ranks") != NULL)
+        bench_virtual_ranks();
     if (*only == '\0' || strstr(only, "attend") != NULL)
         bench_attend(one);
     if (*only == '\0' || strstr(only, "draw") != NULL)
