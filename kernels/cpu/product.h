@@ -156,7 +156,10 @@ static void rowfn_product(const struct krn_product *p, uint32_t block0, uint32_t
     CHECK(block1 <= w->n_blocks);
     CHECK(p->segments >= 1 && p->segments <= KRN_V_MAX && w->k % p->segments == 0);
     CHECK((p->segments & (p->segments - 1)) == 0);
-    uint32_t group = w->dtype == KRN_F32 ? PRODUCT_GROUP : PRODUCT_PANEL / 16 / w->k;
+    uint32_t group =
+        PRODUCT_PANEL / 16 / w->k; /* f32 needs no panel, but its group should stay near too */
+    if (group < VEC_PANEL_B && w->dtype == KRN_F32)
+        group = VEC_PANEL_B;
     if (group > PRODUCT_GROUP)
         group = PRODUCT_GROUP;
     if (group > VEC_PANEL_B)
