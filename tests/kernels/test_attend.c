@@ -40,8 +40,10 @@ static void bed_open(struct bed *b, struct kit_rand *r, uint32_t context, uint32
                             .head_dim = head_dim};
     b->kv.pool = kit_alloc(n * b->kv.page_bytes);
     float *all = (float *)(void *)b->kv.pool;
+    /* what an earlier owner of the page may have left: NaN, or keys that would win every maximum */
+    float poison = kit_below(r, 2) != 0 ? NAN : 1000.0f;
     for (size_t i = 0; i < n * b->kv.page_bytes / sizeof(float); i++)
-        all[i] = NAN;
+        all[i] = poison;
     b->pages = kit_alloc(n * sizeof *b->pages);
     for (uint32_t i = 0; i < n; i++)
         b->pages[i] = i;
