@@ -137,9 +137,14 @@ void krn_oracle_draw(const float *logits, uint32_t vocab, const struct krn_sampl
         qsort(c, left, sizeof *c, by_value);
         uint32_t id = c[0].id;
         if (s->temperature > 0.0f) {
-            for (uint32_t i = 0; i < left; i++)
-                c[i].w = weight(c[i].z, c[0].z, s->temperature);
-            id = pick(c, left, s, n);
+            uint32_t heavy = 0; /* what weighs nothing is no candidate */
+            float top = c[0].z;
+            for (uint32_t i = 0; i < left; i++) {
+                c[heavy] = c[i];
+                c[heavy].w = weight(c[i].z, top, s->temperature);
+                heavy += c[heavy].w != 0;
+            }
+            id = pick(c, heavy, s, n);
         }
         out->token = id;
         out->finite = 1;

@@ -183,7 +183,8 @@ static void bench_products(double fma_peak, enum krn_dtype dtype, uint32_t segme
     }
 }
 
-/* One layer's products of the shipped model's shape at each V, as a ratio to V = 1: only the row-split two have segments. */
+/* One layer's products of the shipped model's shape at each V, as a ratio to V = 1: only the
+ * row-split two have segments. */
 static void bench_virtual_ranks(void) {
     static const struct {
         uint32_t n, k;
