@@ -110,13 +110,20 @@ struct buffer {
 
 static volatile uint64_t sink64;
 
-__attribute__((optimize("O3"))) static void read_all(void *arg) {
+typedef uint64_t pair __attribute__((vector_size(16)));
+
+static void read_all(void *arg) {
     struct buffer *b = arg;
-    uint64_t s[8] = {0};
-    for (size_t i = 0; i + 8 <= b->bytes / 8; i += 8)
-        for (int l = 0; l < 8; l++)
-            s[l] += b->p[i + l];
-    sink64 = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
+    const pair *p = (const pair *)(const void *)b->p;
+    pair s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+    for (size_t i = 0; i + 4 <= b->bytes / sizeof *p; i += 4) {
+        s0 += p[i];
+        s1 += p[i + 1];
+        s2 += p[i + 2];
+        s3 += p[i + 3];
+    }
+    s0 += s1 + s2 + s3;
+    sink64 = s0[0] + s0[1];
 }
 
 /* Bytes a second that one thread reads from a buffer of this size. */
