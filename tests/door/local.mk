@@ -30,3 +30,7 @@ check_PROGRAMS += tests/door/test_engine_door
 tests_door_test_engine_door_SOURCES = tests/door/test_engine_door.c $(DOOR_ENGINE) $(DOOR_FIXTURE)
 tests_door_test_engine_door_CFLAGS = $(RH_TEST_CFLAGS)
 tests_door_test_engine_door_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/door/test_desk
+tests_door_test_desk_SOURCES = tests/door/test_desk.c $(DOOR_FIXTURE)
+tests_door_test_desk_CFLAGS = $(RH_TEST_CFLAGS)
+tests_door_test_desk_LDADD = $(RH_TEST_LDADD)
