@@ -4,6 +4,7 @@
  */
 #include "lanes/door/json_in.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,18 @@ enum { ARENA_ALIGN = 16, ARENA_GIVE_BACK = 4 << 20 };
 
 /* The arena of the parse that this thread is in; NULL outside. */
 static _Thread_local struct door_arena *parsing;
+static _Thread_local jmp_buf parsing_over;
 
+/* jansson's lexer does not look whether a string could grow: it drops bytes, the closing quote too,
+ * and reads past its end. So a parse that runs out of memory is left at once; all that it
+ * owns is in the arena. */
 static void *json_take(size_t bytes) {
-    return parsing != NULL ? door_arena_take(parsing, bytes) : malloc(bytes);
+    if (parsing == NULL)
+        return malloc(bytes);
+    void *p = door_arena_take(parsing, bytes);
+    if (p == NULL)
+        longjmp(parsing_over, 1);
+    return p;
 }
 
 static void json_give(void *p) {
@@ -148,6 +158,16 @@ static enum door_json_fault fault_of(const json_error_t *e) {
     }
 }
 
+/* NULL: e says why, or the arena ran out. */
+static json_t *parse(struct door_arena *a, const char *text, size_t bytes, json_error_t *e) {
+    json_t *v = NULL;
+    parsing = a;
+    if (setjmp(parsing_over) == 0)
+        v = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, e);
+    parsing = NULL;
+    return v;
+}
+
 json_t *door_json_load(struct door_arena *a, const char *text, size_t bytes,
                        struct door_json_error *error) {
     *error = (struct door_json_error){0};
@@ -159,16 +179,16 @@ json_t *door_json_load(struct door_arena *a, const char *text, size_t bytes,
         snprintf(error->what, sizeof error->what, "nested deeper than %d", DOOR_JSON_DEPTH_MAX);
         return NULL;
     }
-    json_error_t e;
     CHECK(parsing == NULL);
-    parsing = a;
-    json_t *v =
-        json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
-    parsing = NULL;
+    json_error_t e;
+    json_t *v = parse(a, text, bytes, &e);
+    if (a->ran_out) {
+        error->fault = DOOR_JSON_MEMORY;
+        return NULL;
+    }
     if (v != NULL)
         return v;
-    /* Not every place in jansson that runs out of memory says so. */
-    error->fault = a->ran_out ? DOOR_JSON_MEMORY : fault_of(&e);
+    error->fault = fault_of(&e);
     error->position = e.position > 0 && (size_t)e.position <= bytes ? (size_t)e.position : 0;
     s = (struct scan){.text = text, .n = bytes};
     scan_to(&s, error->position);

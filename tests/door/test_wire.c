@@ -385,6 +385,32 @@ START_TEST(test_arena_small) {
 }
 END_TEST
 
+/* A string that outgrows the arena refuses the message: jansson drops bytes of it and goes on. */
+START_TEST(test_arena_string) {
+    enum { BYTES = 60000 };
+    static char text[BYTES + 100];
+    struct door_arena small;
+    ck_assert(door_arena_open(&small, DOOR_JSON_ARENA_MIN));
+    uint32_t decoded = 0, refused = 0;
+    for (uint32_t n = 1; n < BYTES; n += 97) {
+        char *at = text + sprintf(text, "{\"cmd\":\"submit\",\"name\":\"n\",\"prompt\":\"");
+        memset(at, 'a', n);
+        at += n;
+        at += sprintf(at, "\"}");
+        if (door_decode(&small, &limits, text, (size_t)(at - text), &call, &error)) {
+            ck_assert_uint_eq(call.submit.text_bytes, n);
+            decoded++;
+        } else {
+            ck_assert_int_eq(error.status, STATUS_TOO_LARGE);
+            refused++;
+        }
+    }
+    ck_assert_uint_gt(decoded, 0);
+    ck_assert_uint_gt(refused, 0);
+    door_arena_close(&small);
+}
+END_TEST
+
 /* What a model lacks is said, not guessed. */
 START_TEST(test_no_tokenizer) {
     struct door_limits bare = limits;
@@ -468,6 +494,7 @@ static Suite *suite(void) {
     tcase_add_test(t, test_other_commands);
     tcase_add_test(t, test_long);
     tcase_add_test(t, test_arena_small);
+    tcase_add_test(t, test_arena_string);
     tcase_add_test(t, test_no_tokenizer);
     tcase_add_test(t, test_out);
     suite_add_tcase(s, t);
