@@ -17,8 +17,8 @@ enum status ses_heads_open(uint32_t n, struct ses_heads **out, struct status_not
 void ses_heads_close(struct ses_heads *h);
 void ses_heads_clear(struct ses_heads *h);
 
-/* space: a digest of key and tenant. tokens: the first ones of a session. A tenant is told nothing of
- * what others have: only its own sessions can be evicted or of another key. */
+/* space: a digest of key and tenant. tokens: the first ones of a session. A tenant is told nothing
+ * of what others have: only its own sessions can be evicted or of another key. */
 void ses_heads_known(struct ses_heads *h, uint64_t tenant, uint64_t space, const uint32_t *tokens,
                      uint32_t n);
 void ses_heads_evicted(struct ses_heads *h, uint64_t tenant, uint64_t space, const uint32_t *tokens,
