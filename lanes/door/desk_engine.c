@@ -356,7 +356,7 @@ bool door_desk_message(struct door_desk *d, struct act_ctx *ctx, const struct ac
 
 bool door_desk_audit(const struct door_desk *d, struct status_note *note) {
     uint64_t reserved = 0, kept = 0, chunks = 0;
-    uint32_t live = 0, ended = 0;
+    uint32_t live = 0, ended = 0, more = 0;
     for (uint32_t i = 0; i < d->table.n_slots; i++) {
         const struct door_request *r = &d->table.slots[i];
         if (r->state == DOOR_FREE)
@@ -364,13 +364,15 @@ bool door_desk_audit(const struct door_desk *d, struct status_note *note) {
         *(r->state == DOOR_ENDED ? &ended : &live) += 1;
         *(r->state == DOOR_ENDED ? &kept : &reserved) += r->chunks;
         chunks += r->log.n_chunks;
+        more += r->state == DOOR_ENDED && r->chunks != r->log.n_chunks;
     }
-    const char *wrong = reserved != d->reserved                               ? "reserved chunks"
-                        : kept != d->kept                                     ? "kept chunks"
-                        : chunks != d->pool.used                              ? "chunks in use"
-                        : reserved + kept > d->pool.n_chunks                  ? "chunks promised"
-                        : live != d->table.live.n                             ? "live requests"
-                        : ended != d->table.ended.n                           ? "ended requests"
+    const char *wrong = more > 0                             ? "chunks of ended requests"
+                        : reserved != d->reserved            ? "reserved chunks"
+                        : kept != d->kept                    ? "kept chunks"
+                        : chunks != d->pool.used             ? "chunks in use"
+                        : reserved + kept > d->pool.n_chunks ? "chunks promised"
+                        : live != d->table.live.n            ? "live requests"
+                        : ended != d->table.ended.n          ? "ended requests"
                         : live + ended + d->table.n_free != d->table.n_slots  ? "free slots"
                         : d->waits.waiting.n + d->waits.ready.n != d->waits.n ? "waits"
                                                                               : NULL;

@@ -92,7 +92,7 @@ static void one_step(struct booth *b, struct act_ctx *ctx) {
         snprintf(text, sizeof text,
                  "{\"cmd\":\"submit\",\"name\":\"n%u\",\"prompt_ids\":[%u,%u],\"max_tokens\":%u,"
                  "\"idle_cancel_ms\":%u}",
-                 k, script_of(k), k, 5 + k + (pick(b, 20) == 0), 40 * (k % 3));
+                 k, script_of(k), k, 5 + 15 * k + (pick(b, 20) == 0), 40 * (k % 3));
         break;
     case 3:
         snprintf(text, sizeof text, "{\"cmd\":\"cancel\",\"name\":\"n%u\"}", k);
