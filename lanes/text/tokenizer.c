@@ -135,7 +135,7 @@ static enum status read_file(const char *path, size_t most, char **out, size_t *
     struct stat about;
     char *bytes = NULL;
     enum status status = STATUS_IO;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us here */
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return STATUS_NOT_FOUND;
     if (fd < 0 || fstat(fd, &about) != 0) {

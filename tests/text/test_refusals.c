@@ -236,6 +236,10 @@ START_TEST(files) {
     ck_assert_int_eq(mkdir(path, 0700), 0);
     ck_assert_int_eq(open_path(dir, &note), STATUS_BAD_FILE);
     rmdir(path);
+    ck_assert_int_eq(mkfifo(path, 0600), 0); /* nobody writes to it */
+    ck_assert_int_eq(open_path(dir, &note), STATUS_BAD_FILE);
+    ck_assert_ptr_nonnull(strstr(note.text, "not a regular file"));
+    unlink(path);
     snprintf(path, sizeof path, "%s/chat_template.jinja", dir);
     unlink(path);
     rmdir(dir);
