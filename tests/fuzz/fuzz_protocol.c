@@ -78,12 +78,13 @@ static void check_refused(const struct door_error *error) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static struct door_arena arena;
+    static struct door_arena arena, small;
     static struct door_call call, again;
     static struct door_error error, error_again;
     if (arena.base == NULL) {
         door_json_setup();
         CHECK(door_arena_open(&arena, DOOR_ARENA_BYTES));
+        CHECK(door_arena_open(&small, DOOR_JSON_ARENA_MIN));
     }
     bool ok = door_decode(&arena, &limits, data, size, &call, &error);
     if (!ok) {
@@ -97,5 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     CHECK(door_decode(&arena, &limits, data, size, &again, &error_again) == ok);
     CHECK(ok || error.status == error_again.status);
+    /* With little memory the answer is the same, or that there is too little. */
+    CHECK(door_decode(&small, &limits, data, size, &again, &error_again) == ok || small.ran_out);
+    CHECK(!small.ran_out || error_again.status == STATUS_TOO_LARGE);
     return 0;
 }
