@@ -73,8 +73,8 @@ struct gpu_device_ops {
 struct gpu_faults {
     bool step_fails; /* ROUND_FAILED, after some of its work */
     bool voided;     /* AGAIN, no page touched */
-    bool nan_row;    /* the first row of the seq with slot nan_slot is not finite */
-    uint32_t nan_slot;
+    bool nan_row;    /* row nan_at (or its last) of the seq with slot nan_slot is not finite */
+    uint32_t nan_slot, nan_at;
     uint64_t slow_ns; /* the step takes so much longer (fake) */
 };
 

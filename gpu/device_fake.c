@@ -118,10 +118,13 @@ static enum status fake_seq(struct fake *f, const struct gpu_plan *p, uint32_t q
     const struct gpu_draw *draws = gpu_plan_draws(p);
     const uint32_t *pages = gpu_plan_pages(p) + s->first_page;
     struct fake_last *last = &f->last[s->slot];
-    bool finite = !(faults->nan_row && faults->nan_slot == s->slot);
+    bool finite = true;
+    uint32_t nan_at = faults->nan_at < s->n_rows ? faults->nan_at : s->n_rows - 1;
+    if (!faults->nan_row || faults->nan_slot != s->slot)
+        nan_at = s->n_rows;
     CHECK((uint64_t)s->n_pages * f->config.page_tokens >= (uint64_t)s->first_pos + s->n_rows);
-    if (!finite)
-        r->bad_row[q] = s->first_row;
+    if (nan_at < s->n_rows)
+        r->bad_row[q] = s->first_row + nan_at;
     uint64_t seen = 0;
     for (uint32_t pos = 0; pos < s->first_pos && s->n_draws > 0; pos++)
         seen = mix(seen, *fake_slot(f, pages, pos));
@@ -129,6 +132,7 @@ static enum status fake_seq(struct fake *f, const struct gpu_plan *p, uint32_t q
     uint32_t next = s->first_draw;
     for (uint32_t i = 0; i < s->n_rows; i++) {
         uint32_t pos = s->first_pos + i, token = rows[i].token;
+        finite = finite && i != nan_at;
         if (rows[i].flags & GPU_ROW_FROM_DRAW) {
             if (last->number + 1 != p->number || f->failed_number + 1 == p->number)
                 return status_say(

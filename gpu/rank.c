@@ -61,7 +61,9 @@ static void rank_faults(struct act_ctx *ctx, struct gpu_rank *r, const struct gp
     /* Ranks compute equal rows, so a bad row on one alone would be a desync. */
     if (r->config.world == 1 && plan->n_seqs > 0 && act_fault(ctx, "gpu.nan_row")) {
         f->nan_row = true;
-        f->nan_slot = gpu_plan_seqs(plan)[act_choose(ctx, plan->n_seqs)].slot;
+        const struct gpu_seq *s = &gpu_plan_seqs(plan)[act_choose(ctx, plan->n_seqs)];
+        f->nan_slot = s->slot;
+        f->nan_at = (uint32_t)act_choose(ctx, s->n_rows);
     }
     if (r->config.before_step != NULL)
         r->config.before_step(r->config.self, plan, f);

@@ -127,16 +127,21 @@ void lane_on_drawn(struct act_ctx *ctx, struct lane_slot *s, act_id_t from,
     CHECK(m->first_pos == s->n_rows);
     CHECK(m->first_pos + m->n_rows <= s->n + s->n_drafts);
     s->rows += m->n_rows;
-    if (m->bad_pos != LANE_NO_BAD) {
+    CHECK(m->bad_pos == LANE_NO_BAD || m->bad_pos < m->first_pos + m->n_rows);
+    uint32_t drawn_pos = m->first_pos + m->n_rows - m->n_draws; /* the pending token's row */
+    if (m->bad_pos != LANE_NO_BAD && m->bad_pos <= drawn_pos) {
         /* The page with the bad row is never shared: only whole pages before it are kept. */
         s->n_rows = m->bad_pos - m->bad_pos % s->shared->page_tokens;
         lane_end(ctx, s, LANE_END_FAILED, STATUS_NOT_FINITE);
         return;
     }
-    CHECK(m->n_draws >= 1 && m->first_pos + m->n_rows - m->n_draws == s->n - 1);
+    CHECK(m->n_draws >= 1 && drawn_pos == s->n - 1);
+    /* A bad row of a draft is nobody's row yet: what was drawn before it counts, and should its
+     * token be drawn, its row comes again as the pending one. */
     struct lane_accept_in in = {.drafts = s->ids + s->n,
                                 .draws = m->result->drawn + m->first_draw,
-                                .n_draws = m->n_draws,
+                                .n_draws = m->bad_pos == LANE_NO_BAD ? m->n_draws
+                                                                     : m->bad_pos - drawn_pos,
                                 .new_left = s->new_max - (s->n - s->n_prompt),
                                 .eos = s->shared->eos,
                                 .n_eos = (s->flags & LANE_IGNORE_EOS) != 0 ? 0 : s->shared->n_eos};

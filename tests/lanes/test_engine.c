@@ -356,6 +356,46 @@ START_TEST(engine_bad_row_ends_its_own_lane_and_is_never_cached) {
 }
 END_TEST
 
+/* A draft's row is not finite, in every window: what was drawn before it stands, and its lane goes
+ * on as it would have without drafts. */
+static void engine_nan_draft(void *self, const struct gpu_plan *plan, struct gpu_faults *faults) {
+    const struct gpu_seq *seqs = gpu_plan_seqs(plan);
+    uint64_t *n = self;
+    for (uint32_t i = 0; i < plan->n_seqs; i++)
+        if (seqs[i].n_rows > 1 && seqs[i].n_draws == seqs[i].n_rows) {
+            faults->nan_row = true;
+            faults->nan_slot = seqs[i].slot;
+            faults->nan_at = 1 + (uint32_t)(++*n % (seqs[i].n_rows - 1));
+            return;
+        }
+}
+
+START_TEST(engine_bad_row_of_a_draft_ends_nobody) {
+    static uint32_t prompt[4][60];
+    uint64_t windows = 0;
+    struct lane_engine_config config = engine_config(), bad = config;
+    bad.before_step = engine_nan_draft;
+    bad.before_step_self = &windows;
+    struct engine_test *plain = engine_open(&config), *t = engine_open(&bad);
+    for (uint32_t i = 0; i < 4; i++) {
+        for (uint32_t k = 0; k < 60; k++)
+            prompt[i][k] = 300 + k % (3 + i);
+        engine_add(plain, prompt[i], 60, 40)->request.flags |= LANE_IGNORE_EOS;
+        struct client_call *c = engine_add(t, prompt[i], 60, 40);
+        c->request.flags |= LANE_IGNORE_EOS;
+        c->request.draft_max = 8;
+        c->request.draft_fixed = true;
+    }
+    engine_run(plain, 1);
+    engine_run(t, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        engine_same(t, i, plain, i);
+    ck_assert_uint_gt(windows, 10);
+    engine_free(plain);
+    engine_free(t);
+}
+END_TEST
+
 START_TEST(engine_refusals_disturb_nobody) {
     static uint32_t prompt[300], bad[300];
     struct lane_engine_config config = engine_config();
@@ -593,6 +633,7 @@ int main(void) {
     tcase_add_test(tc, engine_stop_strings_cut_the_text_and_not_the_memory);
     tcase_add_test(tc, engine_trouble_leaves_the_others_alone);
     tcase_add_test(tc, engine_bad_row_ends_its_own_lane_and_is_never_cached);
+    tcase_add_test(tc, engine_bad_row_of_a_draft_ends_nobody);
     tcase_add_test(tc, engine_refusals_disturb_nobody);
     tcase_add_test(tc, engine_small_budget_serves_all_in_turn);
     tcase_add_test(tc, engine_draws_what_the_oracle_draws);
