@@ -140,8 +140,8 @@ void lane_on_drawn(struct act_ctx *ctx, struct lane_slot *s, act_id_t from,
      * token be drawn, its row comes again as the pending one. */
     struct lane_accept_in in = {.drafts = s->ids + s->n,
                                 .draws = m->result->drawn + m->first_draw,
-                                .n_draws = m->bad_pos == LANE_NO_BAD ? m->n_draws
-                                                                     : m->bad_pos - drawn_pos,
+                                .n_draws =
+                                    m->bad_pos == LANE_NO_BAD ? m->n_draws : m->bad_pos - drawn_pos,
                                 .new_left = s->new_max - (s->n - s->n_prompt),
                                 .eos = s->shared->eos,
                                 .n_eos = (s->flags & LANE_IGNORE_EOS) != 0 ? 0 : s->shared->n_eos};

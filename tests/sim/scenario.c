@@ -11,6 +11,7 @@
 
 enum {
     SC_REQUESTS_MAX = 40,
+    SC_LEAVING_MAX = 6,
     SC_CONTEXT_MAX = 160,
     SC_TIMER_SUBMIT = 1 << 16,
     SC_TIMER_CANCEL = 2 << 16,
@@ -32,6 +33,14 @@ struct sc_request {
     uint32_t resumed, rows, base; /* base: request whose conversation it goes on with, or none */
 };
 
+/* A client that submits and leaves: what it asked for must end all the same. */
+struct sc_leaver {
+    struct scenario *s;
+    uint32_t n;
+    struct lane_request r[SC_LEAVING_MAX];
+    uint32_t prompt[SC_LEAVING_MAX][SC_CONTEXT_MAX];
+};
+
 struct scenario {
     uint64_t rng, seed;
     struct lane_engine *engine;
@@ -41,6 +50,7 @@ struct scenario {
     struct sc_request req[SC_REQUESTS_MAX];
     uint32_t over;
     bool draining, drained, forgotten, counted;
+    struct sc_leaver leaver;
     struct ses_counted books;
     bool failed;
     struct scenario_result *result;
@@ -176,7 +186,10 @@ static void sc_submit(struct act_ctx *ctx, struct scenario *s, uint32_t i) {
 
 static void sc_on_timer(struct act_ctx *ctx, struct scenario *s, uint64_t cookie) {
     uint32_t i = cookie & 0xffff;
-    if (cookie >= SC_TIMER_CANCEL) {
+    if (cookie >= SC_TIMER_DRAIN) {
+        s->draining = true;
+        ACT_SEND(ctx, s->planner, lane, drain, .deadline_ns = sc_below(s, 2000000));
+    } else if (cookie >= SC_TIMER_CANCEL) {
         s->req[i].cancel_sent = true;
         if (s->req[i].lane != 0)
             ACT_SEND(ctx, s->planner, lane, cancel, .lane = s->req[i].lane);
@@ -238,7 +251,7 @@ static void sc_on_ended(struct act_ctx *ctx, struct scenario *s, const struct la
             sc_fail(s, "ended by context too soon", m->request, q->n_out, room);
         break;
     case LANE_END_CANCELLED:
-        if (!q->cancel_sent && q->r.deadline_ns == 0)
+        if (!q->cancel_sent && q->r.deadline_ns == 0 && !s->draining)
             sc_fail(s, "cancelled without being asked", m->request, q->status, 0);
         s->result->cancelled++;
         break;
@@ -277,6 +290,8 @@ static void sc_on_refused(struct act_ctx *ctx, struct scenario *s, const struct 
     s->result->refused++;
     if (m->status == STATUS_QUEUE_FULL && m->retry_ms == 0)
         sc_fail(s, "queue full must say when to retry", m->request, 0, 0);
+    if (m->status == STATUS_DRAINING && !s->draining)
+        sc_fail(s, "draining without being asked", m->request, 0, 0);
     sc_over(ctx, s, q);
 }
 
@@ -288,6 +303,8 @@ static void sc_receive(struct act_ctx *ctx, void *state, const struct act_msg *m
         s->self = act_self(ctx);
         for (uint32_t i = 0; i < s->n; i++)
             act_timer_arm(ctx, sc_below(s, 8000000), SC_TIMER_SUBMIT + i);
+        if (sc_below(s, 8) == 0)
+            act_timer_arm(ctx, sc_below(s, 8000000), SC_TIMER_DRAIN);
         break;
     case ACT_KIND_timer:
         sc_on_timer(ctx, s, ((const struct act_timer_msg *)b)->cookie);
@@ -327,6 +344,8 @@ static void sc_receive(struct act_ctx *ctx, void *state, const struct act_msg *m
         sc_on_refused(ctx, s, b);
         break;
     case lane_KIND_drained:
+        if (s->drained || s->over < s->n) /* the answer to an early drain; the last one counts */
+            break;
         s->drained = true;
         ACT_SEND(ctx, s->memory, ses, forget, .token = 1);
         break;
@@ -350,6 +369,39 @@ static void sc_receive(struct act_ctx *ctx, void *state, const struct act_msg *m
 }
 
 static const struct act_kind sc_kind = {.name = "client", .receive = sc_receive};
+
+/* ---- the client that leaves ---- */
+
+static void sc_leaver_submit(struct act_ctx *ctx, struct sc_leaver *l) {
+    struct scenario *s = l->s;
+    struct lane_request *r = &l->r[l->n];
+    uint32_t n = 1 + sc_below(s, s->context / 2);
+    for (uint32_t k = 0; k < n; k++)
+        l->prompt[l->n][k] = 2 + k % 5 % (s->vocab - 2);
+    *r = (struct lane_request){.id = ++l->n,
+                               .client = act_self(ctx),
+                               .prompt = l->prompt[l->n - 1],
+                               .n_prompt = n,
+                               .max_tokens = UINT64_MAX,
+                               .flags = LANE_NO_TEXT | LANE_IGNORE_EOS,
+                               .draft_max = sc_below(s, LANE_DRAFT_MAX + 1),
+                               .sampling = {.top_p = 1.0f, .repetition = 1.0f}};
+    ACT_SEND(ctx, s->planner, lane, submit, .request = r);
+}
+
+static void sc_leaver_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
+    struct sc_leaver *l = state;
+    if (msg->kind != ACT_KIND_start && msg->kind != ACT_KIND_timer && msg->kind != ACT_KIND_stop)
+        return;
+    if (msg->kind == ACT_KIND_stop || l->n == SC_LEAVING_MAX || sc_below(l->s, 4) == 0) {
+        act_exit(ctx);
+        return;
+    }
+    sc_leaver_submit(ctx, l);
+    act_timer_arm(ctx, sc_below(l->s, 2) == 0 ? 0 : sc_below(l->s, 1500000), 0);
+}
+
+static const struct act_kind sc_leaver_kind = {.name = "leaver", .receive = sc_leaver_receive};
 
 /* ---- one life ---- */
 
@@ -432,6 +484,9 @@ bool scenario_run(uint64_t seed, struct scenario_result *result) {
     if (ok) {
         s->n = 3 + sc_below(s, SC_REQUESTS_MAX - 3);
         act_spawn(s->rt, &sc_kind, s, 0);
+        s->leaver.s = s;
+        if (sc_below(s, 4) == 0)
+            act_spawn(s->rt, &sc_leaver_kind, &s->leaver, 0);
         act_rt_run(s->rt);
         sc_judge(s);
         result->trace = act_sim_trace(s->rt);
