@@ -63,8 +63,9 @@ static enum status step_rows(struct cpu *c, const struct gpu_plan *p, struct gpu
         }
         c->n_rows += s->n_rows;
         if (c->device.faults.nan_row && c->device.faults.nan_slot == s->slot)
-            c->nan_row = s->first_row + (c->device.faults.nan_at < s->n_rows ? c->device.faults.nan_at
-                                                                             : s->n_rows - 1);
+            c->nan_row =
+                s->first_row +
+                (c->device.faults.nan_at < s->n_rows ? c->device.faults.nan_at : s->n_rows - 1);
     }
     CHECK(c->n_rows <= p->n_rows); /* rows behind them are padding: this device needs none */
     return STATUS_OK;
