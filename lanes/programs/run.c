@@ -46,6 +46,8 @@ static enum status run_add_text(struct run *r, const char *text, size_t bytes,
     if (t == NULL)
         return status_say(note, STATUS_UNSUPPORTED,
                           "the model has no tokenizer.json; give token ids with --tokens");
+    if (bytes == 0)
+        return status_say(note, STATUS_EMPTY_PROMPT, "prompt %u is empty", r->n + 1);
     struct run_session *s = NULL;
     TRY(run_add(r, &s, note));
     if (options_has(&r->o, OPT_chat_prompt)) {
