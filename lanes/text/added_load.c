@@ -43,12 +43,33 @@ static enum status added_grow(struct text_added_set *set, struct status_note *no
 }
 
 /* Until text_index parts them, all added tokens are in the set `raw`. */
+enum status lane_text_added_new(struct lane_tokenizer *t, const char *name, const char *text,
+                                size_t n, uint32_t id, uint8_t flags, struct status_note *note) {
+    char bytes[TEXT_TOKEN_BYTES_MAX];
+    if (n == 0 || n > TEXT_TOKEN_BYTES_MAX)
+        return status_say(note, STATUS_BAD_FILE, "%s: added token %u has %zu bytes, not 1 to %d",
+                          name, id, n, TEXT_TOKEN_BYTES_MAX);
+    if (t->raw.n == TEXT_ADDED_MAX)
+        return status_say(note, STATUS_TOO_LARGE, "%s: more than %d added tokens", name,
+                          TEXT_ADDED_MAX);
+    TRY(added_grow(&t->raw, note));
+    char *copy = malloc(n + 1);
+    if (copy == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for added tokens");
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    t->raw.items[t->raw.n++] = (struct text_added){copy, (uint32_t)n, id, flags};
+    /* A special token is written as it is spelled; any other has its spaces as all tokens do. */
+    size_t n_bytes = n;
+    if (t->kind != TEXT_BYTES && (flags & TEXT_SPECIAL) == 0)
+        n_bytes = lane_text_spaces(text, n, bytes);
+    else
+        memcpy(bytes, text, n);
+    return lane_text_token_put(t, id, bytes, n_bytes, flags, note);
+}
+
 static enum status added_put(struct lane_tokenizer *t, const struct added_source *from,
                              const char *text, size_t n, uint32_t id, uint8_t flags) {
-    if (n == 0 || n > TEXT_TOKEN_BYTES_MAX)
-        return status_say(from->note, STATUS_BAD_FILE,
-                          "%s: added token %u has %zu bytes, not 1 to %d", from->name, id, n,
-                          TEXT_TOKEN_BYTES_MAX);
     bool known = id < t->vocab && (t->tokens[id].flags & TEXT_KNOWN) != 0;
     const json_t *listed = json_object_getn(from->vocab, text, n);
     struct text_added *same = added_find(t, text, n);
@@ -60,20 +81,13 @@ static enum status added_put(struct lane_tokenizer *t, const struct added_source
                           from->name, text, id);
     if (same != NULL) {
         same->flags = flags;
-        t->tokens[id].flags = flags;
+        t->tokens[id].flags =
+            (flags & TEXT_SPECIAL) != 0 ? flags : flags | (t->tokens[id].flags & TEXT_MADE);
         return STATUS_OK;
     }
-    if (t->raw.n == TEXT_ADDED_MAX)
-        return status_say(from->note, STATUS_TOO_LARGE, "%s: more than %d added tokens", from->name,
-                          TEXT_ADDED_MAX);
-    TRY(added_grow(&t->raw, from->note));
-    char *copy = malloc(n + 1);
-    if (copy == NULL)
-        return status_say(from->note, STATUS_NO_MEMORY, "no memory for added tokens");
-    memcpy(copy, text, n);
-    copy[n] = '\0';
-    t->raw.items[t->raw.n++] = (struct text_added){copy, (uint32_t)n, id, flags};
-    return lane_text_token_put(t, id, text, n, flags, from->note);
+    if (t->kind != TEXT_BYTES && listed != NULL && (flags & TEXT_SPECIAL) == 0)
+        flags |= t->tokens[id].flags & TEXT_MADE;
+    return lane_text_added_new(t, from->name, text, n, id, flags, from->note);
 }
 
 /* An object of "added_tokens" or of "added_tokens_decoder". */
@@ -157,7 +171,7 @@ enum status lane_text_load_added(struct lane_tokenizer *t, const char *name, con
     return STATUS_OK;
 }
 
-/* Byte-level tokens by their bytes, for ignore_merges. */
+/* The tokens that text may become, by their bytes. */
 static enum status index_words(struct lane_tokenizer *t, struct status_note *note) {
     uint32_t bits = 4;
     while (((uint32_t)1 << bits) < 2 * t->vocab)
@@ -167,7 +181,7 @@ static enum status index_words(struct lane_tokenizer *t, struct status_note *not
     if (t->words == NULL)
         return status_say(note, STATUS_NO_MEMORY, "no memory for %u tokens", t->vocab);
     for (uint32_t id = 0; id < t->vocab; id++) {
-        if ((t->tokens[id].flags & TEXT_BYTE_LEVEL) == 0)
+        if ((t->tokens[id].flags & (TEXT_MADE | TEXT_SPECIAL)) != TEXT_MADE)
             continue;
         uint32_t slot = (uint32_t)XXH3_64bits(t->pool + t->tokens[id].offset, t->tokens[id].bytes);
         for (slot &= t->word_mask; t->words[slot] != 0;)
@@ -208,9 +222,23 @@ static enum status added_normalize(struct text_added *a, struct status_note *not
     return STATUS_OK;
 }
 
+/* On characters the normal form has spaces for U+2581, and perhaps one before it. */
+static enum status added_spaces(struct text_added *a, bool prefix, struct status_note *note) {
+    char *form = malloc((size_t)a->bytes + 2);
+    if (form == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for added tokens");
+    form[0] = ' ';
+    size_t n = prefix + lane_text_spaces(a->text, a->bytes, form + prefix);
+    form[n] = '\0';
+    free(a->text);
+    a->text = form;
+    a->bytes = (uint32_t)n;
+    return STATUS_OK;
+}
+
 static enum status special_is_apart(const struct lane_tokenizer *t, const char *name,
                                     struct status_note *note) {
-    for (uint32_t slot = 0; slot <= t->merge_mask; slot++) {
+    for (uint32_t slot = 0; t->merges != NULL && slot <= t->merge_mask; slot++) {
         const struct text_merge *m = &t->merges[slot];
         if (m->rank != UINT32_MAX && (t->tokens[m->id].flags & TEXT_SPECIAL) != 0)
             return status_say(note, STATUS_UNSUPPORTED,
@@ -235,8 +263,11 @@ enum status lane_text_index(struct lane_tokenizer *t, const char *name, struct s
             continue;
         }
         enum status status = added_grow(&t->normalized, note);
-        if (status == STATUS_OK)
-            status = t->nfc ? added_normalize(&a, note) : STATUS_OK;
+        if (status == STATUS_OK && t->nfc)
+            status = added_normalize(&a, note);
+        if (status == STATUS_OK && t->kind != TEXT_BYTES)
+            status = added_spaces(&a, t->prepends, note);
+        t->raw.items[i] = a;
         if (status != STATUS_OK) { /* every token stays in exactly one set, to be freed once */
             memmove(t->raw.items + kept, t->raw.items + i, (t->raw.n - i) * sizeof a);
             t->raw.n = kept + t->raw.n - i;
@@ -250,5 +281,7 @@ enum status lane_text_index(struct lane_tokenizer *t, const char *name, struct s
     for (uint32_t id = 0; id < t->vocab; id++)
         if (t->tokens[id].bytes > t->bytes_max)
             t->bytes_max = t->tokens[id].bytes;
-    return t->ignore_merges ? index_words(t, note) : STATUS_OK;
+    if (t->ignore_merges || t->kind != TEXT_BYTES)
+        TRY(index_words(t, note));
+    return t->kind == TEXT_BYTES ? STATUS_OK : lane_text_index_chars(t, name, note);
 }

@@ -45,9 +45,15 @@ enum status lane_text_emit(struct text_encode *e, uint32_t id) {
     return STATUS_OK;
 }
 
+static enum status no_token(const struct text_encode *e, char byte) {
+    return status_say(e->note, STATUS_BAD_REQUEST,
+                      "byte 0x%02x of the text has no token in this vocabulary",
+                      (unsigned)(unsigned char)byte);
+}
+
 /* First ids of a word. A byte without a token becomes the unknown token (several in a row one, when
  * fused). */
-static enum status word_symbols(struct text_encode *e, const char *word, size_t n, uint32_t *symbol,
+static enum status byte_symbols(struct text_encode *e, const char *word, size_t n, uint32_t *symbol,
                                 size_t *n_symbols) {
     const struct lane_tokenizer *t = e->t;
     bool unknown = false;
@@ -55,9 +61,7 @@ static enum status word_symbols(struct text_encode *e, const char *word, size_t 
     for (size_t i = 0; i < n; i++) {
         int64_t id = t->byte_id[(unsigned char)word[i]];
         if (id < 0 && t->unk < 0)
-            return status_say(e->note, STATUS_BAD_REQUEST,
-                              "byte 0x%02x of the text has no token in this vocabulary",
-                              (unsigned)(unsigned char)word[i]);
+            return no_token(e, word[i]);
         if (id < 0 && unknown && t->fuse_unk)
             continue;
         unknown = id < 0;
@@ -65,6 +69,37 @@ static enum status word_symbols(struct text_encode *e, const char *word, size_t 
     }
     *n_symbols = out;
     return STATUS_OK;
+}
+
+/* The same for characters, of which those without a token become their bytes' tokens. */
+static enum status character_symbols(struct text_encode *e, const char *word, size_t n,
+                                     uint32_t *symbol, size_t *n_symbols) {
+    const struct lane_tokenizer *t = e->t;
+    bool unknown = false;
+    size_t out = 0, length;
+    for (size_t at = 0; at < n; at += length) {
+        length = lane_text_character(word + at, n - at);
+        int64_t id = lane_text_word_id(t, word + at, length);
+        if (id < 0 && t->byte_id[0] >= 0) {
+            for (size_t i = 0; i < length; i++)
+                symbol[out++] = (uint32_t)t->byte_id[(unsigned char)word[at + i]];
+            continue;
+        }
+        if (id < 0 && t->unk < 0)
+            return no_token(e, word[at]);
+        if (id < 0 && unknown && t->fuse_unk)
+            continue;
+        unknown = id < 0;
+        symbol[out++] = (uint32_t)(unknown ? t->unk : id);
+    }
+    *n_symbols = out;
+    return STATUS_OK;
+}
+
+static enum status word_symbols(struct text_encode *e, const char *word, size_t n, uint32_t *symbol,
+                                size_t *n_symbols) {
+    return e->t->kind == TEXT_BYTES ? byte_symbols(e, word, n, symbol, n_symbols)
+                                    : character_symbols(e, word, n, symbol, n_symbols);
 }
 
 static enum status word_short(struct text_encode *e, uint32_t *symbol, size_t n) {
@@ -177,7 +212,7 @@ static void long_merge(struct long_word *w) {
 }
 
 /* One word's work area, kept for the next long word of the same call. */
-static enum status work_area(struct text_encode *e, size_t bytes) {
+enum status lane_text_work(struct text_encode *e, size_t bytes) {
     if (e->work_bytes >= bytes)
         return STATUS_OK;
     free(e->work);
@@ -192,8 +227,8 @@ static enum status word_long(struct text_encode *e, const char *word, size_t n) 
     /* At most n - 1 candidates at first, and two for each of at most n - 1 merges. */
     size_t heap_capacity = 3 * n;
     size_t symbols = n * sizeof(struct long_symbol);
-    TRY(work_area(e,
-                  symbols + heap_capacity * sizeof(struct long_candidate) + n * sizeof(uint32_t)));
+    TRY(lane_text_work(e, symbols + heap_capacity * sizeof(struct long_candidate) +
+                              n * sizeof(uint32_t)));
     struct long_word w = {.t = e->t, .symbol = e->work, .heap_capacity = heap_capacity};
     w.heap = (struct long_candidate *)(void *)((char *)e->work + symbols);
     uint32_t *first = (uint32_t *)(void *)(w.heap + heap_capacity);
@@ -208,9 +243,8 @@ static enum status word_long(struct text_encode *e, const char *word, size_t n) 
     return STATUS_OK;
 }
 
-/* With ignore_merges a word that is a token is that token, whatever the merges say. */
-static int64_t whole_word(const struct lane_tokenizer *t, const char *word, size_t n) {
-    if (n > TEXT_TOKEN_BYTES_MAX)
+int64_t lane_text_word_id(const struct lane_tokenizer *t, const char *word, size_t n) {
+    if (n > t->bytes_max)
         return -1;
     for (uint32_t slot = (uint32_t)XXH3_64bits(word, n) & t->word_mask;;
          slot = (slot + 1) & t->word_mask) {
@@ -222,12 +256,15 @@ static int64_t whole_word(const struct lane_tokenizer *t, const char *word, size
     }
 }
 
-enum status lane_text_word(struct text_encode *e, const char *word, size_t n) {
-    if (n == 0)
-        return STATUS_OK;
+static enum status whole_word(struct text_encode *e, const char *word, size_t n) {
     CHECK(n <= (size_t)4 * TEXT_INPUT_BYTES_MAX);
+    if (e->t->kind == TEXT_SCORES)
+        return lane_text_word_scores(e, word, n);
+    if (e->t->kind == TEXT_UNIGRAM)
+        return lane_text_word_unigram(e, word, n);
+    /* With ignore_merges a word that is a token is that token, whatever the merges say. */
     if (e->t->ignore_merges) {
-        int64_t id = whole_word(e->t, word, n);
+        int64_t id = lane_text_word_id(e->t, word, n);
         if (id >= 0)
             return lane_text_emit(e, (uint32_t)id);
     }
@@ -236,4 +273,18 @@ enum status lane_text_word(struct text_encode *e, const char *word, size_t n) {
     uint32_t symbol[SHORT_WORD] = {0};
     TRY(word_symbols(e, word, n, symbol, &n));
     return word_short(e, symbol, n);
+}
+
+enum status lane_text_word(struct text_encode *e, const char *word, size_t n) {
+    size_t done = 0;
+    /* No merge crosses a place where no token does. Sums of scores would round differently. */
+    if (e->t->spaces_lead && e->t->kind != TEXT_UNIGRAM) {
+        for (size_t at = 1; at < n; at++) {
+            if (word[at] != ' ' || word[at - 1] == ' ')
+                continue;
+            TRY(whole_word(e, word + done, at - done));
+            done = at;
+        }
+    }
+    return done < n ? whole_word(e, word + done, n - done) : STATUS_OK;
 }

@@ -18,11 +18,17 @@ struct text_encode {
     pcre2_jit_stack *stack;
     uint64_t deadline_ns; /* of this thread's own time */
     uint64_t searches;
+    const char *begin; /* all the text, when it is where a conversation begins; else NULL */
+    const char *first; /* where that is now, in its normal form */
     const char *glued; /* this text goes on after invalid bytes: no space is put before it */
     void *work;        /* long words */
     size_t work_bytes;
 };
 
+enum { TEXT_ENCODE_GOES_ON = 1 << 16 }; /* a flag: other text went before this one */
+
+/* STATUS_OK while this call has time left. */
+enum status lane_text_time_left(struct text_encode *e);
 /* split.c: text between added tokens, through the stages, to words. */
 enum status lane_text_split(struct text_encode *e, const char *text, size_t n);
 /* added.c: cuts text at the set's tokens; what lies between goes on to `next`. */
@@ -36,8 +42,19 @@ size_t lane_text_space_before(const char *text, size_t n); /* bytes of white spa
 size_t lane_text_space_after(const char *text, size_t n);  /* ... at the beginning */
 /* bpe.c */
 enum status lane_text_word(struct text_encode *e, const char *word, size_t n);
+/* The token that text may become as a whole; -1: none. */
+int64_t lane_text_word_id(const struct lane_tokenizer *t, const char *word, size_t n);
+enum status lane_text_work(struct text_encode *e, size_t bytes); /* e->work has so many */
 enum status lane_text_emit(struct text_encode *e, uint32_t id);
 const struct text_merge *lane_text_merge_find(const struct lane_tokenizer *t, uint32_t left,
                                               uint32_t right);
+/* chars.c */
+size_t lane_text_character(const char *text, size_t n); /* its bytes; 1 for an invalid byte */
+/* A character without a token: its bytes' tokens, or the unknown one. */
+enum status lane_text_emit_bytes(struct text_encode *e, const char *text, size_t n,
+                                 bool after_unknown);
+enum status lane_text_word_scores(struct text_encode *e, const char *word, size_t n);
+/* unigram.c */
+enum status lane_text_word_unigram(struct text_encode *e, const char *word, size_t n);
 
 #endif

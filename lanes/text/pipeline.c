@@ -12,6 +12,7 @@ struct pipeline {
     struct lane_tokenizer *t;
     const char *name;
     struct status_note *note;
+    bool marks;      /* spaces are U+2581 for the model */
     bool byte_level; /* the stage that maps to bytes was seen; nothing may follow it */
 };
 
@@ -49,14 +50,36 @@ static const json_t *part(const json_t *object, const char *key, size_t i) {
     return json_array_get(json_object_get(object, key), i);
 }
 
+/* Whether object[key] is this text. */
+static bool says(const json_t *object, const char *key, const char *text) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
+}
+
+static const char mark[] = "\xE2\x96\x81";
+
+/* A Replace of the text `from` by `to`. */
+static bool replaces(const json_t *one, const char *from, const char *to) {
+    return is_type(one, "Replace") && says(json_object_get(one, "pattern"), "String", from) &&
+           says(one, "content", to);
+}
+
+/* On characters: a space before the text and U+2581 for spaces, in either order. */
 static enum status load_normalizer(struct pipeline *p, const json_t *normalizer) {
+    bool characters = p->t->kind != TEXT_BYTES;
     const json_t *one;
     if (absent(normalizer))
         return STATUS_OK;
     for (size_t i = 0; (one = part(normalizer, "normalizers", i)) != NULL; i++) {
-        if (!is_type(one, "NFC"))
+        if (is_type(one, "NFC") && !p->marks && !p->t->prepends)
+            p->t->nfc = true;
+        else if (characters && is_type(one, "Prepend") && !p->t->prepends &&
+                 (says(one, "prepend", mark) || (!p->marks && says(one, "prepend", " "))))
+            p->t->prepends = true;
+        else if (characters && replaces(one, " ", mark))
+            p->marks = true;
+        else
             return refused(p, "normalizer", one);
-        p->t->nfc = true;
     }
     return STATUS_OK;
 }
@@ -115,8 +138,53 @@ static enum status load_digits(struct pipeline *p, const json_t *digits) {
                                      &stage->pattern, p->note);
 }
 
+static enum status load_metaspace(struct pipeline *p, const json_t *metaspace) {
+    const json_t *scheme = json_object_get(metaspace, "prepend_scheme");
+    struct text_stage *stage = stage_add(p);
+    if (stage == NULL)
+        return STATUS_TOO_LARGE;
+    stage->spaces = unless_false(metaspace, "split");
+    stage->prefix = TEXT_PREFIX_EACH;
+    if (says(metaspace, "prepend_scheme", "first"))
+        stage->prefix = TEXT_PREFIX_FIRST;
+    else if (says(metaspace, "prepend_scheme", "never") ||
+             (scheme == NULL && !unless_false(metaspace, "add_prefix_space")))
+        stage->prefix = TEXT_PREFIX_NONE;
+    else if (scheme != NULL && !says(metaspace, "prepend_scheme", "always"))
+        return status_say(p->note, STATUS_UNSUPPORTED,
+                          "%s: the prepend_scheme of Metaspace is not supported", p->name);
+    if (p->marks || !says(metaspace, "replacement", mark))
+        return status_say(p->note, STATUS_UNSUPPORTED,
+                          "%s: Metaspace with other marks than U+2581, or twice, is not supported",
+                          p->name);
+    p->marks = true;
+    return STATUS_OK;
+}
+
+/* On characters. A cut at spaces where none are left cuts nothing. */
+static enum status load_character_stages(struct pipeline *p, const json_t *pretokenizer) {
+    const json_t *one;
+    for (size_t i = 0;
+         !absent(pretokenizer) && (one = part(pretokenizer, "pretokenizers", i)) != NULL; i++) {
+        if (is_type(one, "Metaspace"))
+            TRY(load_metaspace(p, one));
+        else if (!(p->marks && is_type(one, "Split") &&
+                   says(json_object_get(one, "pattern"), "String", " ") &&
+                   json_is_false(json_object_get(one, "invert"))))
+            return refused(p, "pre-tokenizer", one);
+    }
+    if (!p->marks)
+        return status_say(p->note, STATUS_UNSUPPORTED,
+                          "%s: a tokenizer that is neither byte-level nor has U+2581 for spaces is "
+                          "not supported",
+                          p->name);
+    return STATUS_OK;
+}
+
 static enum status load_pretokenizers(struct pipeline *p, const json_t *pretokenizer) {
     const json_t *one;
+    if (p->t->kind != TEXT_BYTES)
+        return load_character_stages(p, pretokenizer);
     if (absent(pretokenizer))
         return status_say(
             p->note, STATUS_UNSUPPORTED,
@@ -184,9 +252,33 @@ static enum status load_post_processor(struct pipeline *p, const json_t *process
     return STATUS_OK;
 }
 
+/* Tokens here have spaces for U+2581 and the bytes of byte tokens: what the parts known here do. A
+ * Strip takes the first space of a whole text, which a stream of tokens has no place for. */
+static enum status load_character_decoder(struct pipeline *p, const json_t *decoder) {
+    bool spaces = false, bytes = p->t->byte_id[0] < 0;
+    const json_t *one;
+    for (size_t i = 0; !absent(decoder) && (one = part(decoder, "decoders", i)) != NULL; i++) {
+        if (replaces(one, mark, " ") ||
+            (is_type(one, "Metaspace") && says(one, "replacement", mark)))
+            spaces = true;
+        else if (is_type(one, "ByteFallback"))
+            bytes = true;
+        else if (!is_type(one, "Fuse") && !(is_type(one, "Strip") && says(one, "content", " ")))
+            return refused(p, "decoder", one);
+    }
+    if (spaces && bytes)
+        return STATUS_OK;
+    return status_say(p->note, STATUS_UNSUPPORTED,
+                      "%s: a tokenizer without the decoder %s is not "
+                      "supported",
+                      p->name, spaces ? "ByteFallback" : "Replace or Metaspace");
+}
+
 static enum status load_decoder(struct pipeline *p, const json_t *decoder) {
     const json_t *one;
     bool byte_level = false;
+    if (p->t->kind != TEXT_BYTES)
+        return load_character_decoder(p, decoder);
     for (size_t i = 0; !absent(decoder) && (one = part(decoder, "decoders", i)) != NULL; i++) {
         if (!is_type(one, "ByteLevel") && !is_type(one, "Fuse"))
             return refused(p, "decoder", one);
@@ -230,14 +322,9 @@ static enum status load_config(struct pipeline *p, const json_t *config) {
     return STATUS_OK;
 }
 
-enum status lane_text_load_pipeline(struct lane_tokenizer *t, const char *name, const json_t *root,
-                                    const json_t *config, struct status_note *note) {
-    struct pipeline p = {.t = t, .name = name, .note = note};
-    TRY(load_normalizer(&p, json_object_get(root, "normalizer")));
-    TRY(load_pretokenizers(&p, json_object_get(root, "pre_tokenizer")));
-    TRY(load_post_processor(&p, json_object_get(root, "post_processor")));
-    TRY(load_decoder(&p, json_object_get(root, "decoder")));
-    TRY(load_config(&p, config));
+/* For the tokens that must be words of their own. */
+static enum status load_word_character(struct lane_tokenizer *t, const char *name,
+                                       struct status_note *note) {
     for (uint32_t i = 0; i < t->raw.n; i++) {
         if ((t->raw.items[i].flags & TEXT_SINGLE_WORD) == 0)
             continue;
@@ -246,4 +333,15 @@ enum status lane_text_load_pipeline(struct lane_tokenizer *t, const char *name, 
                                          note);
     }
     return STATUS_OK;
+}
+
+enum status lane_text_load_pipeline(struct lane_tokenizer *t, const char *name, const json_t *root,
+                                    const json_t *config, struct status_note *note) {
+    struct pipeline p = {.t = t, .name = name, .note = note};
+    TRY(load_normalizer(&p, json_object_get(root, "normalizer")));
+    TRY(load_pretokenizers(&p, json_object_get(root, "pre_tokenizer")));
+    TRY(load_post_processor(&p, json_object_get(root, "post_processor")));
+    TRY(load_decoder(&p, json_object_get(root, "decoder")));
+    TRY(load_config(&p, config));
+    return load_word_character(t, name, note);
 }

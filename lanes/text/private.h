@@ -32,7 +32,23 @@ enum text_token_flags {
     TEXT_RSTRIP = 16,
     TEXT_SINGLE_WORD = 32,
     TEXT_NORMALIZED = 64,
-    TEXT_BYTE_LEVEL = 128 /* spelled in the byte alphabet: BPE may make it */
+    TEXT_MADE = 128 /* the model may make it of text */
+};
+
+/* How words become tokens. All but the first work on characters, in which U+2581 is a space, as
+ * SentencePiece does; characters without a token become tokens of their bytes. */
+enum text_kind {
+    TEXT_BYTES,  /* merges of bytes by rank */
+    TEXT_MERGES, /* merges of characters by rank */
+    TEXT_SCORES, /* any two neighbours that spell a token, the highest score first */
+    TEXT_UNIGRAM /* the tokens with the highest sum of scores */
+};
+
+/* Where a space is put before text. */
+enum text_prefix {
+    TEXT_PREFIX_NONE,
+    TEXT_PREFIX_FIRST, /* where all text begins, unless a space is there */
+    TEXT_PREFIX_EACH   /* after each added token too */
 };
 
 /* One token: its bytes lie in the pool. */
@@ -68,9 +84,12 @@ struct text_stage {
     bool removed;        /* matches are dropped; else they stand alone */
     bool invert;
     bool prefix_space;
+    bool spaces; /* cuts before each space */
+    enum text_prefix prefix;
 };
 
 struct lane_tokenizer {
+    enum text_kind kind;
     struct text_token *tokens; /* by id */
     uint32_t vocab;
     uint32_t bytes_max;
@@ -84,8 +103,16 @@ struct lane_tokenizer {
     int64_t unk;
     bool fuse_unk;
     bool ignore_merges;
-    uint32_t *words; /* ignore_merges: id + 1 by hash of a token's bytes; 0 is a free slot */
+    uint32_t *words; /* id + 1 by hash of a token's bytes; 0 is a free slot; not of every kind */
     uint32_t word_mask;
+
+    bool prepends;       /* a space before each text, whatever it begins with */
+    bool spaces_lead;    /* no token has a space after another character */
+    uint32_t *order;     /* TEXT_SCORES: by id, 0 for the highest score, equal for equals */
+    double *scores;      /* TEXT_UNIGRAM: by id */
+    double unk_score;    /* ... of a character without a token */
+    uint32_t *sorted;    /* ... ids by bytes, */
+    uint32_t first[257]; /* ... those that begin with byte b from first[b] */
 
     bool nfc;
     struct text_stage stages[TEXT_STAGES_MAX];
@@ -103,6 +130,19 @@ struct lane_tokenizer {
 /* tokenizer.c: control characters and broken ones in a note become question marks. */
 void lane_text_note_clean(struct status_note *note);
 /* tokenizer_load.c: vocabulary and merges; added_load.c: added tokens and indices. */
+struct text_alphabet {
+    int16_t byte[0x200]; /* by code point; -1: not of the alphabet */
+};
+void lane_text_alphabet_fill(struct text_alphabet *a);
+/* One piece of a vocabulary as the bytes that it stands for. */
+enum status lane_text_piece_put(struct lane_tokenizer *t, const char *name,
+                                const struct text_alphabet *a, uint32_t id, const char *piece,
+                                size_t n, struct status_note *note);
+enum status lane_text_merges_reserve(struct lane_tokenizer *t, size_t n, struct status_note *note);
+void lane_text_merge_put(struct lane_tokenizer *t, struct text_merge m);
+/* A new added token, not in any set yet. */
+enum status lane_text_added_new(struct lane_tokenizer *t, const char *name, const char *text,
+                                size_t n, uint32_t id, uint8_t flags, struct status_note *note);
 enum status lane_text_load_model(struct lane_tokenizer *t, const char *name, const json_t *root,
                                  struct status_note *note);
 enum status lane_text_load_added(struct lane_tokenizer *t, const char *name, const json_t *root,
@@ -117,6 +157,11 @@ enum status lane_text_load_pipeline(struct lane_tokenizer *t, const char *name, 
 /* pattern.c: an Oniguruma pattern compiled by PCRE2 with the same meaning, or a refusal. */
 enum status lane_text_pattern_compile(const char *name, const char *pattern, size_t bytes,
                                       bool literal, pcre2_code **out, struct status_note *note);
+/* U+2581 as a space: the bytes in out (at least n), their number returned. */
+size_t lane_text_spaces(const char *text, size_t n, char *out);
+/* chars_load.c: what the kinds on characters need beside the vocabulary; needs t->words. */
+enum status lane_text_index_chars(struct lane_tokenizer *t, const char *name,
+                                  struct status_note *note);
 /* template.c */
 void lane_text_template_open(struct lane_tokenizer *t);
 

@@ -32,7 +32,7 @@ static uint64_t thread_time_ns(void) {
 
 /* What one step of a search costs depends on the pattern, so hostile ones are stopped by the
  * thread's own time. */
-static enum status time_left(struct text_encode *e) {
+enum status lane_text_time_left(struct text_encode *e) {
     if (thread_time_ns() < e->deadline_ns)
         return STATUS_OK;
     return status_say(e->note, STATUS_BAD_REQUEST,
@@ -56,7 +56,7 @@ static enum status search_again(struct text_encode *e, int rc, size_t n, uint32_
     }
     if (rc == PCRE2_ERROR_MATCHLIMIT && *limit < LAST_LIMIT + LAST_LIMIT_A_BYTE * n) {
         *limit *= 2;
-        return time_left(e);
+        return lane_text_time_left(e);
     }
     if (rc == PCRE2_ERROR_NOMEMORY)
         return status_say(e->note, STATUS_NO_MEMORY, "no memory to cut the text in words");
@@ -70,7 +70,7 @@ static enum status search(struct text_encode *e, const pcre2_code *pattern, cons
                           size_t n, size_t from, bool *found) {
     uint32_t limit = FIRST_LIMIT, options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
     if (++e->searches % SEARCHES_UNTIMED == 0)
-        TRY(time_left(e));
+        TRY(lane_text_time_left(e));
     for (;;) {
         pcre2_set_match_limit(e->context, limit);
         int rc = pcre2_match(pattern, (PCRE2_SPTR)text, n, from, options, e->match, e->context);
@@ -119,12 +119,27 @@ static enum status stage_cut(struct text_encode *e, uint32_t index, const char *
     return STATUS_OK;
 }
 
+static enum status stage_spaces(struct text_encode *e, uint32_t index, const char *text, size_t n) {
+    size_t done = 0;
+    for (size_t at = 1; at < n; at++) {
+        if (text[at] != ' ')
+            continue;
+        TRY(stage_run(e, index + 1, text + done, at - done));
+        done = at;
+    }
+    return stage_run(e, index + 1, text + done, n - done);
+}
+
 static enum status stage_run(struct text_encode *e, uint32_t index, const char *text, size_t n) {
     if (index == e->t->n_stages)
         return lane_text_word(e, text, n);
     const struct text_stage *stage = &e->t->stages[index];
-    if (stage->prefix_space && text[0] != ' ' && text != e->glued)
+    bool prefixed = stage->prefix == TEXT_PREFIX_EACH ||
+                    (stage->prefix == TEXT_PREFIX_FIRST && text == e->first);
+    if ((stage->prefix_space || prefixed) && text[0] != ' ' && text != e->glued)
         return stage_prefixed(e, index, text, n);
+    if (stage->spaces)
+        return stage_spaces(e, index, text, n);
     if (stage->pattern == NULL)
         return stage_run(e, index + 1, text, n);
     return stage_cut(e, index, text, n);
@@ -142,12 +157,47 @@ static bool already_nfc(const char *text, size_t n) {
     return true;
 }
 
+static enum status split_normal(struct text_encode *e, const char *text, size_t n) {
+    return lane_text_added_split(e, &e->t->normalized, text, n, split_words);
+}
+
+static bool has_mark(const char *text, size_t n) {
+    const char *end = text + n;
+    while ((text = memchr(text, 0xE2, (size_t)(end - text))) != NULL) {
+        if (end - text >= 3 && memcmp(text, "\xE2\x96\x81", 3) == 0)
+            return true;
+        text++;
+    }
+    return false;
+}
+
+/* On characters: U+2581 and the space are one, and a space may stand before the text. */
+static enum status split_spaces(struct text_encode *e, const char *text, size_t n, bool glued,
+                                bool first) {
+    bool prefix = e->t->prepends && !glued;
+    e->glued = glued ? text : NULL;
+    e->first = first ? text : NULL;
+    if (!prefix && !has_mark(text, n))
+        return split_normal(e, text, n);
+    char *copy = malloc(n + 1);
+    if (copy == NULL)
+        return status_say(e->note, STATUS_NO_MEMORY, "no memory to encode %zu bytes", n);
+    copy[0] = ' ';
+    e->glued = glued ? copy : NULL;
+    e->first = first ? copy : NULL;
+    n = prefix + lane_text_spaces(text, n, copy + prefix);
+    enum status status = split_normal(e, copy, n);
+    free(copy);
+    return status;
+}
+
 /* Valid UTF-8, not yet normalized. What follows invalid bytes begins no text, so it gets no space
  * before it. */
 static enum status split_valid(struct text_encode *e, const char *text, size_t n, bool glued) {
+    bool first = text == e->begin, bytes_only = e->t->kind == TEXT_BYTES;
     if (!e->t->nfc || already_nfc(text, n)) {
         e->glued = glued ? text : NULL;
-        return lane_text_added_split(e, &e->t->normalized, text, n, split_words);
+        return bytes_only ? split_normal(e, text, n) : split_spaces(e, text, n, glued, first);
     }
     utf8proc_uint8_t *form = NULL;
     utf8proc_ssize_t bytes = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n,
@@ -156,9 +206,10 @@ static enum status split_valid(struct text_encode *e, const char *text, size_t n
         return status_say(e->note,
                           bytes == UTF8PROC_ERROR_NOMEM ? STATUS_NO_MEMORY : STATUS_BAD_REQUEST,
                           "the text cannot be normalized: %s", utf8proc_errmsg(bytes));
-    e->glued = glued ? (const char *)form : NULL;
-    enum status status =
-        lane_text_added_split(e, &e->t->normalized, (const char *)form, (size_t)bytes, split_words);
+    const char *normal = (const char *)form;
+    e->glued = glued ? normal : NULL;
+    enum status status = bytes_only ? split_normal(e, normal, (size_t)bytes)
+                                    : split_spaces(e, normal, (size_t)bytes, glued, first);
     free(form);
     return status;
 }
@@ -199,6 +250,7 @@ enum status lane_tokenizer_encode(const struct lane_tokenizer *t, const char *te
                           bytes, TEXT_INPUT_BYTES_MAX);
     e.capacity = capacity;
     e.note = note;
+    e.begin = (flags & TEXT_ENCODE_GOES_ON) != 0 ? NULL : text;
     e.deadline_ns = thread_time_ns() + TIME_NS + TIME_NS_A_BYTE * (uint64_t)bytes;
     if ((flags & LANE_ENCODE_BOS) != 0 && t->bos >= 0)
         TRY(lane_text_emit(&e, (uint32_t)t->bos));

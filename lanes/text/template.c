@@ -404,7 +404,8 @@ static enum status encode_between(const struct render *r, size_t begin, size_t e
         end -= lane_text_space_before(r->text + begin, end - begin);
     if (begin == end)
         return STATUS_OK;
-    return lane_tokenizer_encode(r->t, r->text + begin, end - begin, 0, limit, ids, n, capacity,
+    return lane_tokenizer_encode(r->t, r->text + begin, end - begin,
+                                 begin == 0 ? 0 : TEXT_ENCODE_GOES_ON, limit, ids, n, capacity,
                                  r->note);
 }
 

@@ -123,6 +123,9 @@ void lane_tokenizer_close(struct lane_tokenizer *t) {
     free(t->pool);
     free(t->merges);
     free(t->words);
+    free(t->order);
+    free(t->scores);
+    free(t->sorted);
     free(t->template_text);
     free(t->template_system);
     free(t);

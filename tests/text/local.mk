@@ -1,7 +1,8 @@
 check_PROGRAMS += tests/text/test_reference tests/text/test_stream tests/text/test_tokenizers \
 	tests/text/test_template tests/text/test_encode tests/text/test_refusals \
-	tests/text/test_programs
-EXTRA_DIST += tests/text/make_vectors.py tests/text/tokenizers.json tests/text/templates.json
+	tests/text/test_programs tests/text/test_characters
+EXTRA_DIST += tests/text/make_vectors.py tests/text/tokenizers.json tests/text/templates.json \
+	tests/text/make_character_vectors.py tests/text/characters.json
 tests_text_test_reference_SOURCES = tests/text/test_reference.c tests/text/support.h
 tests_text_test_reference_CFLAGS = $(RH_TEST_CFLAGS)
 tests_text_test_reference_LDADD = $(RH_TEST_LDADD)
@@ -24,3 +25,7 @@ tests_text_test_programs_SOURCES = tests/text/test_programs.c tests/text/support
 	tests/programs/command.h
 tests_text_test_programs_CFLAGS = $(RH_TEST_CFLAGS)
 tests_text_test_programs_LDADD = $(RH_TEST_LDADD)
+tests_text_test_characters_SOURCES = tests/text/test_characters.c tests/text/support.h \
+	tests/text/tables.h
+tests_text_test_characters_CFLAGS = $(RH_TEST_CFLAGS)
+tests_text_test_characters_LDADD = $(RH_TEST_LDADD)
