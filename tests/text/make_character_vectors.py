@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/text/characters.json: what the packages tokenizers and sentencepiece answer for vocabularies on characters.
+"""Makes tests/text/characters.json and tables.json: what the packages tokenizers and sentencepiece answer for vocabularies
+on characters, for the pre-tokenizers that GGUF names, and for one published vocabulary.
 
-Usage: make_character_vectors.py CORPUS OUTPUT_FOLDER, with any English text as the corpus of small vocabularies.
-The test reads the file only; run this again when a case is added.
+Usage: make_character_vectors.py CORPUS OUTPUT_FOLDER [SMOLLM2_GGUF], with any English text as the corpus of small
+vocabularies. OUTPUT_FOLDER holds the tokenizers.json of make_vectors.py. The tests read the files only; run this again when
+a case is added.
 """
 import copy
 import io
@@ -11,8 +13,11 @@ import json
 import random
 import sys
 
+import make_vectors
 import sentencepiece
 import tokenizers
+from jinja2.exceptions import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 MARK = "\u2581"
@@ -206,6 +211,90 @@ def make_tables(corpus, strings):
     return cases
 
 
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+PRES = {
+    "default": {"cuts": [r"[\p{P}$+<=>^~|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]},
+    "gpt-2": {"cuts": [GPT2]},
+    "smollm": {"cuts": [r"\p{N}", GPT2]},
+    "qwen2": {"cuts": [make_vectors.QWEN], "normalizer": {"type": "NFC"}},
+    "llama-bpe": {"cuts": [make_vectors.LLAMA3], "ignore_merges": True}}
+
+
+def byte_level(vocab, merges, pre, specials):
+    """The tokenizer that a pre-tokenizer's name stands for."""
+    cuts = [make_vectors.split(cut) for cut in PRES[pre]["cuts"]]
+    return {"version": "1.0", "truncation": None, "padding": None, "normalizer": PRES[pre].get("normalizer"),
+            "pre_tokenizer": make_vectors.sequence(*cuts, make_vectors.BYTES), "post_processor": None,
+            "decoder": make_vectors.BYTES, "added_tokens": [dict(added(name), id=i) for i, name in specials],
+            "model": {"type": "BPE", "vocab": vocab, "merges": merges,
+                      "ignore_merges": PRES[pre].get("ignore_merges", False)}}
+
+
+def rows_of(built, strings):
+    special, plain = Tokenizer.from_str(json.dumps(built)), Tokenizer.from_str(json.dumps(built))
+    plain.encode_special_tokens = True
+    return [[ids(plain, text), ids(special, text)] for text in strings]
+
+
+def make_pres(folder):
+    with open(f"{folder}/tokenizers.json", encoding="ascii") as file:
+        base = json.load(file)
+    strings = base["texts"]
+    vocab = dict(base["vocab"])
+    for word in ("\u0120zebra", "zebra", "\u0120Thequick"):  # tokens without merges
+        vocab[word] = len(vocab)
+    specials = [(len(vocab) + i, name) for i, name in enumerate(("<s>", "<|x|>", "<|x|>y"))]
+    tokens = sorted(vocab, key=vocab.get) + [name for _, name in specials]
+    types = [1] * len(vocab) + [3] * len(specials)
+    cases = [{"pre": pre, "ids": rows_of(byte_level(vocab, base["merges"], pre, specials), strings)} for pre in PRES]
+    return {"tokens": tokens, "types": types, "merges": [m if isinstance(m, str) else " ".join(m) for m in base["merges"]],
+            "cases": cases}
+
+
+def make_smollm2(path, strings):
+    from gguf import GGUFReader
+    fields = GGUFReader(path).fields
+    tokens, types, merges = (fields[f"tokenizer.ggml.{key}"].contents() for key in ("tokens", "token_type", "merges"))
+    specials = [(i, token) for i, token in enumerate(tokens) if types[i] == 3]
+    built = byte_level({token: i for i, token in enumerate(tokens)}, merges, "smollm", specials)
+    known = [text for text in strings if Tokenizer.from_str(json.dumps(built)).decode(
+        ids(Tokenizer.from_str(json.dumps(built)), text), skip_special_tokens=False) == text]
+    template = fields["tokenizer.chat_template"].contents()
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    text = environment.from_string(template).render(messages=make_vectors.conversations()[1], add_generation_prompt=True)
+    return {"texts": known, "ids": rows_of(built, known), "chat": ids(Tokenizer.from_str(json.dumps(built)), text)}
+
+
+def stop(message):
+    raise TemplateError(message)
+
+
+def make_chats(corpus):
+    """Conversations in the shapes of models whose vocabularies are on characters."""
+    names = ["<s>", "</s>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<start_of_turn>", "<end_of_turn>",
+             "<|im_start|>", "<|im_end|>"]
+    model = dict(trained(corpus, True), byte_fallback=True, fuse_unk=True, unk_token="<unk>")
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment.globals["raise_exception"] = stop
+    kinds = {"each": {"normalizer": normalizers(PREPEND, REPLACE), "decoder": LLAMA},
+             "first": {"pre_tokenizer": metaspace("first", False), "decoder": LLAMA},
+             "none": {"normalizer": REPLACE, "pre_tokenizer": GEMMA_SPLIT, "decoder": GEMMA}}
+    built = {kind: build(model, parts, [added("<unk>")] + [added(name) for name in names]) for kind, parts in kinds.items()}
+    rows = []
+    for shape, template in make_vectors.TEMPLATES:
+        if shape not in ("chatml", "llama2", "llama3", "gemma", "mistral", "zephyr"):
+            continue
+        for messages in make_vectors.conversations():
+            try:
+                text = environment.from_string(template).render(messages=messages, add_generation_prompt=True, bos_token="<s>",
+                                                                eos_token="</s>")
+            except TemplateError:
+                continue
+            rows.append({"shape": shape, "template": template, "messages": messages, "text": text,
+                         "ids": {kind: ids(Tokenizer.from_str(json.dumps(one)), text) for kind, one in built.items()}})
+    return {"tokenizers": built, "rows": rows}
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         corpus = file.read()[:60000]
@@ -215,9 +304,17 @@ def main():
            "texts": strings, "shared": share(cases), "cases": cases, "tables": make_tables(corpus, strings)}
     for case in out["tables"]:
         case["texts"] = [strings.index(text) for text in case["texts"]]
-    with open(f"{sys.argv[2]}/characters.json", "w", encoding="ascii") as file:
-        json.dump(out, file, separators=(",", ":"))
-        file.write("\n")
+    chats = make_chats(corpus)
+    model = chats["tokenizers"]["each"]["model"]
+    for one in chats["tokenizers"].values():
+        one["model"] = None
+    tables = {"pres": make_pres(sys.argv[2]), "chats": dict(chats, model=model)}
+    if len(sys.argv) > 3:
+        tables["smollm2"] = make_smollm2(sys.argv[3], strings)
+    for name, value in (("characters.json", out), ("tables.json", tables)):
+        with open(f"{sys.argv[2]}/{name}", "w", encoding="ascii") as file:
+            json.dump(value, file, separators=(",", ":"))
+            file.write("\n")
 
 
 main()
