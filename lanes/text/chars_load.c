@@ -2,7 +2,6 @@
  * What the vocabularies on characters need beside their tokens: the order of scores, the tokens
  * sorted by bytes, and the proof that words may be cut before spaces.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,13 +129,9 @@ enum status lane_text_index_chars(struct lane_tokenizer *t, const char *name,
     TRY(check_bytes(t, name, note));
     TRY(check_characters(t, name, note));
     t->spaces_lead = !t->ignore_merges;
-    for (uint32_t id = 0; id < t->vocab; id++) {
+    for (uint32_t id = 0; id < t->vocab; id++)
         if (made(t, id) && space_inside(bytes_of(t, id), t->tokens[id].bytes))
             t->spaces_lead = false;
-        if (t->scores != NULL && isnan(t->scores[id]))
-            return status_say(note, STATUS_BAD_FILE, "%s: the score of token %u is not a number",
-                              name, id);
-    }
     if (t->kind == TEXT_SCORES)
         TRY(index_order(t, note));
     return t->kind == TEXT_UNIGRAM ? index_sorted(t, note) : STATUS_OK;

@@ -109,7 +109,7 @@ struct lane_tokenizer {
     bool prepends;       /* a space before each text, whatever it begins with */
     bool spaces_lead;    /* no token has a space after another character */
     uint32_t *order;     /* TEXT_SCORES: by id, 0 for the highest score, equal for equals */
-    double *scores;      /* TEXT_UNIGRAM: by id */
+    double *scores;      /* by id, for tokens of the model itself; no NaN */
     double unk_score;    /* ... of a character without a token */
     uint32_t *sorted;    /* ... ids by bytes, */
     uint32_t first[257]; /* ... those that begin with byte b from first[b] */

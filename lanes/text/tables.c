@@ -5,6 +5,7 @@
  */
 #include "lanes/text/tables.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,8 +225,12 @@ static enum status load_llama(struct tables *s) {
     if (t->scores == NULL)
         return status_say(s->note, STATUS_NO_MEMORY, "%s: no memory for %u scores", s->name,
                           s->in->n_tokens);
-    for (uint32_t id = 0; id < s->in->n_tokens; id++)
+    for (uint32_t id = 0; id < s->in->n_tokens; id++) {
         t->scores[id] = (double)s->in->scores[id];
+        if (isnan(t->scores[id]))
+            return status_say(s->note, STATUS_BAD_FILE, "%s: the score of token %u is not a number",
+                              s->name, id);
+    }
     TRY(load_slots(s));
     return load_tokens(s);
 }

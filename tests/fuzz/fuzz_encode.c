@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fuzz target: a byte that picks a tokenizer of tests/text/tokenizers.json, a byte of flags, and
- * any text. Ids are of the vocabulary, no special token comes from text that may not have one, a
- * limit holds, and where nothing is dropped or normalized the ids give the text back; streamed in
- * tokens, the same bytes are shown.
+ * Fuzz target: a byte that picks a tokenizer of tests/text/tokenizers.json or characters.json, a
+ * byte of flags, and any text. Ids are of the vocabulary, no special token but the unknown one comes
+ * from text that may not have one, a limit holds, and where nothing is dropped or normalized the ids
+ * give the text back; streamed in tokens, the same bytes are shown.
  */
 #include <jansson.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { TOKENIZERS_MAX = 32 };
+enum { TOKENIZERS_MAX = 64 };
 
 static struct {
     struct lane_tokenizer *t;
@@ -29,10 +29,16 @@ static void open_one(const json_t *root, const json_t *one) {
                                         "cl100k", "deepseek", "scripts"};
     json_t *tokenizer = json_deep_copy(json_object_get(one, "tokenizer"));
     json_t *model = json_object_get(tokenizer, "model");
-    if (json_object_get(model, "vocab") == NULL)
-        json_object_set(model, "vocab", json_object_get(root, "vocab"));
-    if (json_object_get(model, "merges") == NULL)
-        json_object_set(model, "merges", json_object_get(root, "merges"));
+    static const char *const keys[] = {"vocab", "merges"};
+    for (size_t i = 0; i < 2; i++) {
+        json_t *own = json_object_get(model, keys[i]);
+        if (own == NULL) /* that of all, or one of a list of them */
+            json_object_set(model, keys[i], json_object_get(root, keys[i]));
+        else if (json_is_integer(own))
+            json_object_set(
+                model, keys[i],
+                json_array_get(json_object_get(root, "shared"), (size_t)json_integer_value(own)));
+    }
     char *text = json_dumps(tokenizer, JSON_COMPACT);
     CHECK(n_tokenizers < TOKENIZERS_MAX);
     CHECK(lane_tokenizer_parse("t", text, strlen(text), NULL, 0, &tokenizers[n_tokenizers].t,
@@ -45,12 +51,12 @@ static void open_one(const json_t *root, const json_t *one) {
     json_decref(tokenizer);
 }
 
-static void open_all(void) {
+static void open_all(const char *file) {
     const char *dir = getenv("RH_SRCDIR");
     char path[4096];
     json_t *one;
     size_t i;
-    snprintf(path, sizeof path, "%s/tests/text/tokenizers.json", dir != NULL ? dir : ".");
+    snprintf(path, sizeof path, "%s/tests/text/%s", dir != NULL ? dir : ".", file);
     json_t *root = json_load_file(path, JSON_ALLOW_NUL, NULL);
     CHECK(root != NULL);
     json_array_foreach(json_object_get(root, "cases"), i, one) open_one(root, one);
@@ -78,8 +84,10 @@ static void check_back(const struct lane_tokenizer *t, const uint32_t *ids, uint
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (n_tokenizers == 0)
-        open_all();
+    if (n_tokenizers == 0) {
+        open_all("tokenizers.json");
+        open_all("characters.json");
+    }
     if (size < 2)
         return 0;
     const struct lane_tokenizer *t = tokenizers[data[0] % n_tokenizers].t;
@@ -90,7 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CHECK(s == STATUS_OK || note.text[0] != '\0');
     for (uint32_t i = 0; i < n; i++) {
         CHECK(ids[i] < lane_tokenizer_vocab(t));
-        CHECK(flags != 0 || !lane_tokenizer_is_special(t, ids[i]));
+        CHECK(flags != 0 || !lane_tokenizer_is_special(t, ids[i]) ||
+              ids[i] == lane_tokenizer_id(t, "<unk>"));
     }
     if (tokenizers[data[0] % n_tokenizers].exact) {
         CHECK(s == STATUS_OK);

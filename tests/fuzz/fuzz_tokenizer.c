@@ -16,8 +16,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* The one token that text may become without spelling it; -1: none. */
 static int64_t unknown_token(const struct lane_tokenizer *t, const uint8_t *data, size_t size) {
     json_t *root = json_loadb((const char *)data, size, 0, NULL);
-    const json_t *unk = json_object_get(json_object_get(root, "model"), "unk_token");
+    const json_t *model = json_object_get(root, "model"),
+                 *unk = json_object_get(model, "unk_token");
+    const json_t *type = json_object_get(model, "type"), *number = json_object_get(model, "unk_id");
     int64_t id = json_is_string(unk) ? lane_tokenizer_id(t, json_string_value(unk)) : -1;
+    if (json_is_string(type) && strcmp(json_string_value(type), "Unigram") == 0)
+        id = json_is_integer(number) ? json_integer_value(number) : -1;
     json_decref(root);
     return id == lane_tokenizer_bos(t) ? -1 : id;
 }

@@ -98,12 +98,85 @@ START_TEST(scores_as_published) {
 }
 END_TEST
 
+/* ---- refusals ---- */
+
+#define MARK    "\\u2581"
+#define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" MARK "\"}"
+#define BACK    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"" MARK "\"},\"content\":\" \"}"
+#define BPE                                                                                        \
+    "{\"type\":\"BPE\",\"vocab\":{\"" MARK "\":0,\"a\":1,\"" MARK "a\":2},\"merges\":[\"" MARK     \
+    " a\"]"
+#define UNIGRAM    "{\"type\":\"Unigram\",\"unk_id\":null,\"vocab\":[[\"" MARK "\",-1],[\"a\",-2"
+#define META(more) "{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\"" more "}"
+
+enum part { NORMALIZER, PRETOKENIZER, DECODER, ADDED, MODEL, PARTS };
+
+static const struct {
+    enum part part;
+    const char *text;
+    enum status status;
+    const char *named;
+} cases[] = {
+    {MODEL, BPE "}", STATUS_OK, ""},
+    {MODEL, UNIGRAM "]]}", STATUS_OK, ""},
+    {NORMALIZER, "{\"type\":\"Sequence\",\"normalizers\":[" REPLACE ",{\"type\":\"NFKC\"}]}",
+     STATUS_UNSUPPORTED, "NFKC"},
+    {NORMALIZER, "{\"type\":\"Precompiled\"}", STATUS_UNSUPPORTED, "Precompiled"},
+    {NORMALIZER, "{\"type\":\"Prepend\",\"prepend\":\"_\"}", STATUS_UNSUPPORTED, "Prepend"},
+    {NORMALIZER, "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"b\"}",
+     STATUS_UNSUPPORTED, "Replace"},
+    {NORMALIZER, "null", STATUS_UNSUPPORTED, "neither byte-level nor has U+2581"},
+    {PRETOKENIZER, "{\"type\":\"Digits\"}", STATUS_UNSUPPORTED, "Digits"},
+    {PRETOKENIZER, META(""), STATUS_UNSUPPORTED, "Metaspace"},
+    {DECODER, "{\"type\":\"Sequence\",\"decoders\":[" BACK ",{\"type\":\"CTC\"}]}",
+     STATUS_UNSUPPORTED, "CTC"},
+    {ADDED, "{\"id\":1,\"content\":\"a\",\"special\":true}", STATUS_UNSUPPORTED, "special token 1"},
+    {ADDED, "{\"id\":2,\"content\":\"b\"}", STATUS_BAD_FILE, "given twice"},
+    {MODEL,
+     "{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"<0x01>\":0,\"" MARK
+     "\":1},\"merges\":[]}",
+     STATUS_UNSUPPORTED, "<0x00> is missing"},
+    {MODEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":1},\"merges\":[]}", STATUS_UNSUPPORTED, "U+2581"},
+    {MODEL,
+     "{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"<0x00>\":0,\"" MARK
+     "\":1},\"merges\":[]}",
+     STATUS_UNSUPPORTED, "ByteFallback"},
+    {MODEL, "{\"type\":\"Unigram\",\"vocab\":{}}", STATUS_BAD_FILE, "model.vocab"},
+    {MODEL, "{\"type\":\"Unigram\",\"vocab\":[]}", STATUS_BAD_FILE, "model.vocab"},
+    {MODEL, UNIGRAM "],[\"a\",-3]]}", STATUS_BAD_FILE, "token 2"},
+    {MODEL, UNIGRAM ",1],[7,-3]]}", STATUS_BAD_FILE, "token 2"},
+    {MODEL, UNIGRAM "],[\"b\"]]}", STATUS_BAD_FILE, "token 2"},
+    {MODEL, "{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"" MARK "\",0]]}", STATUS_BAD_FILE,
+     "unk_id"},
+    {MODEL, "{\"type\":\"WordPiece\"}", STATUS_UNSUPPORTED, "WordPiece"}};
+
+START_TEST(each_is_named) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *p[PARTS] = {REPLACE, "null", BACK, "", BPE "}"};
+        struct lane_tokenizer *t;
+        struct status_note note = {""};
+        char json[2048];
+        p[cases[i].part] = cases[i].text;
+        int n = snprintf(json, sizeof json,
+                         "{\"normalizer\":%s,\"pre_tokenizer\":%s,\"decoder\":%s,"
+                         "\"added_tokens\":[%s],\"model\":%s}",
+                         p[0], p[1], p[2], p[3], p[4]);
+        enum status s = lane_tokenizer_parse("file", json, (size_t)n, NULL, 0, &t, &note);
+        ck_assert((s == STATUS_OK) == (t != NULL));
+        ck_assert_msg(s == cases[i].status && strstr(note.text, cases[i].named) != NULL,
+                      "%s: %s: %s", cases[i].text, status_name(s), note.text);
+        lane_tokenizer_close(t);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("text characters");
     TCase *tests = tcase_create("vectors");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, answers_as_published);
     tcase_add_test(tests, scores_as_published);
+    tcase_add_test(tests, each_is_named);
     suite_add_tcase(suite, tests);
     return test_run(suite);
 }
