@@ -9,7 +9,7 @@
 #include <utf8proc.h>
 #include <xxhash.h>
 
-#include "lanes/text/private.h"
+#include "lanes/text/load.h"
 
 struct added_source {
     const char *name;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lanes/text/encode.h"
+#include "lanes/text/load.h"
 #include "lanes/text/utf8.h"
 
 static const char *bytes_of(const struct lane_tokenizer *t, uint32_t id) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lanes/text/private.h"
+#include "lanes/text/load.h"
 #include "lanes/text/utf8.h"
 
 /* Oniguruma's \w and White_Space; PCRE2's own differ from them (marks, U+180E). */

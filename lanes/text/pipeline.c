@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lanes/text/private.h"
+#include "lanes/text/load.h"
 
 struct pipeline {
     struct lane_tokenizer *t;

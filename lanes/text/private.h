@@ -129,39 +129,10 @@ struct lane_tokenizer {
 
 /* tokenizer.c: control characters and broken ones in a note become question marks. */
 void lane_text_note_clean(struct status_note *note);
-/* tokenizer_load.c: vocabulary and merges; added_load.c: added tokens and indices. */
-struct text_alphabet {
-    int16_t byte[0x200]; /* by code point; -1: not of the alphabet */
-};
-void lane_text_alphabet_fill(struct text_alphabet *a);
-/* One piece of a vocabulary as the bytes that it stands for. */
-enum status lane_text_piece_put(struct lane_tokenizer *t, const char *name,
-                                const struct text_alphabet *a, uint32_t id, const char *piece,
-                                size_t n, struct status_note *note);
-enum status lane_text_merges_reserve(struct lane_tokenizer *t, size_t n, struct status_note *note);
-void lane_text_merge_put(struct lane_tokenizer *t, struct text_merge m);
-/* A new added token, not in any set yet. */
-enum status lane_text_added_new(struct lane_tokenizer *t, const char *name, const char *text,
-                                size_t n, uint32_t id, uint8_t flags, struct status_note *note);
-enum status lane_text_load_model(struct lane_tokenizer *t, const char *name, const json_t *root,
-                                 struct status_note *note);
-enum status lane_text_load_added(struct lane_tokenizer *t, const char *name, const json_t *root,
-                                 json_t *config, struct status_note *note);
-enum status lane_text_token_put(struct lane_tokenizer *t, uint32_t id, const char *bytes, size_t n,
-                                uint32_t flags, struct status_note *note);
-enum status lane_text_index(struct lane_tokenizer *t, const char *name, struct status_note *note);
-int64_t lane_text_added_id(const struct lane_tokenizer *t, const char *text, size_t bytes);
-/* pipeline.c: normalizer, pre-tokenizers, post-processor, decoder, as stages or a refusal. */
-enum status lane_text_load_pipeline(struct lane_tokenizer *t, const char *name, const json_t *root,
-                                    const json_t *config, struct status_note *note);
-/* pattern.c: an Oniguruma pattern compiled by PCRE2 with the same meaning, or a refusal. */
-enum status lane_text_pattern_compile(const char *name, const char *pattern, size_t bytes,
-                                      bool literal, pcre2_code **out, struct status_note *note);
 /* U+2581 as a space: the bytes in out (at least n), their number returned. */
 size_t lane_text_spaces(const char *text, size_t n, char *out);
-/* chars_load.c: what the kinds on characters need beside the vocabulary; needs t->words. */
-enum status lane_text_index_chars(struct lane_tokenizer *t, const char *name,
-                                  struct status_note *note);
+/* The id of an added token, -1: none. */
+int64_t lane_text_added_id(const struct lane_tokenizer *t, const char *text, size_t bytes);
 /* template.c */
 void lane_text_template_open(struct lane_tokenizer *t);
 

@@ -11,7 +11,7 @@
 
 #include <xxhash.h>
 
-#include "lanes/text/private.h"
+#include "lanes/text/load.h"
 
 struct tables {
     const struct lane_tables *in;

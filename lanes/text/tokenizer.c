@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "actors/check.h"
-#include "lanes/text/private.h"
+#include "lanes/text/load.h"
 #include "lanes/text/utf8.h"
 
 static enum status parse_json(const char *name, const char *text, size_t n, json_t **out,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lanes/text/private.h"
+#include "lanes/text/load.h"
 #include "lanes/text/utf8.h"
 
 /* The alphabet: printable Latin-1 stands for itself, the other bytes for U+0100 and up, in order.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fuzz target: a byte that picks a tokenizer of tests/text/tokenizers.json or characters.json, a
- * byte of flags, and any text. Ids are of the vocabulary, no special token but the unknown one comes
- * from text that may not have one, a limit holds, and where nothing is dropped or normalized the ids
- * give the text back; streamed in tokens, the same bytes are shown.
+ * byte of flags, and any text. Ids are of the vocabulary, no special token but the unknown one
+ * comes from text that may not have one, a limit holds, and where nothing is dropped or normalized
+ * the ids give the text back; streamed in tokens, the same bytes are shown.
  */
 #include <jansson.h>
 #include <stdint.h>

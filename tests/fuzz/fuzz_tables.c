@@ -18,6 +18,11 @@ enum { HEAD = 6, LINES_MAX = 4096 };
 static const char text[] = "  Once upon a time,\n\n1234's caf\xC3\xA9 \xFF\xE2\x82 <s>aaaaaaa"
                            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa ababababab\x01 abc";
 
+/* Half of all bytes say that the key is absent. */
+static int64_t role(uint8_t byte) {
+    return byte < 0x80 ? byte : -1;
+}
+
 /* Takes the lines up to a zero byte; each loses its first `skip` bytes. */
 static uint32_t take_lines(const char **at, const char *end, struct lane_text_slice *out,
                            size_t skip, int32_t *types, float *scores) {
@@ -97,10 +102,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     in.add_bos = data[1] & 1 ? LANE_YES : LANE_UNSAID;
     in.add_space_prefix = data[1] & 2 ? LANE_NO : LANE_UNSAID;
     in.add_eos = data[1] & 4 ? LANE_YES : LANE_NO;
-    in.bos = (int8_t)data[2];
-    in.eos = (int8_t)data[3];
-    in.eot = (int8_t)data[4];
-    in.unk = (int8_t)data[5];
+    in.bos = role(data[2]);
+    in.eos = role(data[3]);
+    in.eot = role(data[4]);
+    in.unk = role(data[5]);
     in.n_tokens = take_lines(&at, end, tokens, 2, types, scores);
     in.n_merges = take_lines(&at, end, merges, 0, NULL, NULL);
     in.tokens = tokens;
