@@ -50,6 +50,14 @@ static bool main_wants_help(int argc, char **argv) {
     return false;
 }
 
+/* What was not written was not done. */
+static int main_end(const char *program, int code) {
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != EXIT_DONE)
+        return code;
+    fprintf(stderr, "roundhouse %s: standard output cannot be written\n", program);
+    return EXIT_IO;
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) {
         main_usage(stderr);
@@ -72,7 +80,7 @@ int main(int argc, char **argv) {
             options_help(programs[i].bit, stdout);
             return EXIT_DONE;
         }
-        return programs[i].main(argc - 1, argv + 1);
+        return main_end(argv[1], programs[i].main(argc - 1, argv + 1));
     }
     fprintf(stderr, "roundhouse: '%s' is no program; roundhouse --help lists them\n", argv[1]);
     return EXIT_USAGE;

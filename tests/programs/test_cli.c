@@ -81,6 +81,19 @@ START_TEST(cli_help_names_every_program) {
 }
 END_TEST
 
+/* A full disk behind standard output is a failure, not silence. */
+START_TEST(cli_output_that_cannot_be_written_is_said) {
+    static const char *const args[] = {"run --greedy --max-tokens 3 --quiet hello",
+                                       "run --greedy --max-tokens 3 --quiet --json hello", "info",
+                                       "info --json", "tokenize hello"};
+    for (uint32_t i = 0; i < 5; i++) {
+        command_run(&cli, "%s 2>&1 >/dev/full", args[i]);
+        ck_assert_msg(cli.code == 74, "'%s': exit code %d", args[i], cli.code);
+        ck_assert_ptr_nonnull(strstr(cli.text, "standard output cannot be written"));
+    }
+}
+END_TEST
+
 START_TEST(cli_run_takes_text_files_and_standard_input_alike) {
     const char *text = "Once upon a time there was a little bear who";
     static char first[sizeof cli.text];
@@ -242,6 +255,7 @@ int main(void) {
     tcase_add_loop_test(tc, cli_bad_words_get_one_clear_line, 0,
                         sizeof cli_bad / sizeof cli_bad[0]);
     tcase_add_test(tc, cli_help_names_every_program);
+    tcase_add_test(tc, cli_output_that_cannot_be_written_is_said);
     tcase_add_test(tc, cli_run_takes_text_files_and_standard_input_alike);
     tcase_add_test(tc, cli_run_json_is_one_line_a_session);
     tcase_add_test(tc, cli_bad_sessions_leave_the_good_ones_alone);
