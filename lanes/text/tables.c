@@ -238,21 +238,19 @@ static enum status load_llama(struct tables *s) {
 /* ---- roles ---- */
 
 /* What llama vocabularies have at these ids counts only where the file does not say otherwise. */
-static int64_t role(const struct tables *s, int64_t said, int64_t usual) {
-    if (said >= 0 || s->t->kind == TEXT_BYTES || usual >= s->in->n_tokens)
-        return said;
-    int32_t type = type_of(s, (uint32_t)usual);
-    return type == LANE_TOKEN_CONTROL || type == LANE_TOKEN_UNKNOWN ? usual : said;
+static int64_t role(const struct tables *s, int64_t said, uint32_t usual, int32_t type) {
+    bool there = s->t->kind != TEXT_BYTES && usual < s->in->n_tokens && type_of(s, usual) == type;
+    return said < 0 && there ? usual : said;
 }
 
 static enum status load_roles(struct tables *s) {
     const struct lane_tables *in = s->in;
     struct lane_tokenizer *t = s->t;
-    t->bos = role(s, in->bos, 1);
-    t->eos = role(s, in->eos, 2);
+    t->bos = role(s, in->bos, 1, LANE_TOKEN_CONTROL);
+    t->eos = role(s, in->eos, 2, LANE_TOKEN_CONTROL);
     /* Bytes that a byte-level vocabulary lacks are an error; what their token was is not told. */
-    t->unk = t->kind == TEXT_BYTES ? -1 : role(s, in->unk, 0);
-    if (t->unk == t->bos || t->unk == t->eos)
+    t->unk = t->kind == TEXT_BYTES ? -1 : role(s, in->unk, 0, LANE_TOKEN_UNKNOWN);
+    if (t->unk == t->bos || t->unk == t->eos || t->unk == in->eot)
         t->unk = -1;
     if (in->add_eos == LANE_YES)
         return status_say(s->note, STATUS_UNSUPPORTED,

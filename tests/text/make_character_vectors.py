@@ -261,8 +261,9 @@ def make_smollm2(path, strings):
         ids(Tokenizer.from_str(json.dumps(built)), text), skip_special_tokens=False) == text]
     template = fields["tokenizer.chat_template"].contents()
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    text = environment.from_string(template).render(messages=make_vectors.conversations()[1], add_generation_prompt=True)
-    return {"texts": known, "ids": rows_of(built, known), "chat": ids(Tokenizer.from_str(json.dumps(built)), text)}
+    messages = make_vectors.conversations()[1]
+    text = environment.from_string(template).render(messages=messages, add_generation_prompt=True)
+    return {"texts": known, "ids": rows_of(built, known), "messages": messages, "chat": ids(Tokenizer.from_str(json.dumps(built)), text)}
 
 
 def stop(message):

@@ -71,4 +71,24 @@ static inline void text_expect_ids(const char *what, const json_t *expected,
                       (long long)json_integer_value(json_array_get(expected, i)));
 }
 
+/* A conversation of {role, content}, with the reply opened. */
+static inline struct text_ids text_encode_chat(const struct lane_tokenizer *t,
+                                               const json_t *messages) {
+    struct lane_message list[8];
+    struct text_ids ids = {NULL, 0, 0};
+    struct status_note note = {""};
+    size_t n = json_array_size(messages);
+    ck_assert_uint_le(n, 8);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *m = json_array_get(messages, i);
+        const json_t *content = json_object_get(m, "content");
+        list[i] = (struct lane_message){json_string_value(json_object_get(m, "role")),
+                                        json_string_value(content), json_string_length(content)};
+    }
+    enum status status =
+        lane_template_encode(t, list, (uint32_t)n, true, 0, &ids.ids, &ids.n, &ids.capacity, &note);
+    ck_assert_msg(status == STATUS_OK, "%s", note.text);
+    return ids;
+}
+
 #endif

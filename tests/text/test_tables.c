@@ -267,24 +267,6 @@ END_TEST
 
 /* ---- conversations ---- */
 
-static struct text_ids encode_chat(const struct lane_tokenizer *t, const json_t *messages) {
-    struct lane_message list[8];
-    struct text_ids ids = {NULL, 0, 0};
-    struct status_note note = {""};
-    size_t n = json_array_size(messages);
-    ck_assert_uint_le(n, 8);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *m = json_array_get(messages, i);
-        const json_t *content = json_object_get(m, "content");
-        list[i] = (struct lane_message){json_string_value(json_object_get(m, "role")),
-                                        json_string_value(content), json_string_length(content)};
-    }
-    enum status status =
-        lane_template_encode(t, list, (uint32_t)n, true, 0, &ids.ids, &ids.n, &ids.capacity, &note);
-    ck_assert_msg(status == STATUS_OK, "%s", note.text);
-    return ids;
-}
-
 static struct lane_tokenizer *open_chat(const json_t *chats, const char *kind, const json_t *row) {
     json_t *one = json_deep_copy(json_object_get(json_object_get(chats, "tokenizers"), kind));
     struct status_note note = {""};
@@ -320,7 +302,7 @@ START_TEST(chats_as_published) {
             }
             ck_assert_str_eq(lane_template_name(t, &unknown),
                              json_string_value(json_object_get(row, "shape")));
-            struct text_ids got = encode_chat(t, json_object_get(row, "messages"));
+            struct text_ids got = text_encode_chat(t, json_object_get(row, "messages"));
             char what[64];
             snprintf(what, sizeof what, "%s, row %zu", kinds[k], i);
             text_expect_ids(what, json_object_get(json_object_get(row, "ids"), kinds[k]), &got);
@@ -342,7 +324,7 @@ START_TEST(chats_from_tables) {
         const json_t *text = json_object_get(row, "text");
         x.in.chat_template = text_slice(json_string_value(json_object_get(row, "template")));
         struct lane_tokenizer *t = small_open(&x);
-        struct text_ids chat = encode_chat(t, json_object_get(row, "messages"));
+        struct text_ids chat = text_encode_chat(t, json_object_get(row, "messages"));
         struct text_ids whole = text_encode_flags(t, json_string_value(text),
                                                   json_string_length(text), LANE_ENCODE_SPECIAL);
         ck_assert_uint_eq(chat.n, whole.n);
