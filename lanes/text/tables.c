@@ -144,7 +144,7 @@ static enum status load_token(struct tables *s, const struct text_alphabet *alph
     const struct lane_text_slice *token = &s->in->tokens[id];
     uint8_t flags = added_flags(s, id);
     if (token->n == 0)
-        return lane_text_token_put(t, id, "", 0, 0, s->note);
+        return lane_text_token_put(t, id, "", 0, flags & TEXT_SPECIAL, s->note);
     if (flags != 0) {
         /* Between other tokens it may be made of text as well, unless it is special. */
         if (t->kind != TEXT_BYTES && (flags & TEXT_SPECIAL) == 0 &&
