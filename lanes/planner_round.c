@@ -350,8 +350,10 @@ static void planner_deliver_round(struct act_ctx *ctx, struct lane_planner *p,
     p->hold = true;
     if (r->status != STATUS_AGAIN) {
         p->counters.rounds_failed++;
+        /* Whatever ends the engine is told as one of two: a rank that fell silent is a lost device
+         * to a client, whose own deadline is another thing. */
         if (!retry && p->dead == STATUS_OK)
-            p->dead = r->status;
+            p->dead = r->status == STATUS_DESYNC ? STATUS_DESYNC : STATUS_DEVICE;
     }
     for (uint32_t i = 0; i < r->n_seqs; i++)
         planner_return_seq(ctx, p, r, i, retry);

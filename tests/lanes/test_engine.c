@@ -396,6 +396,47 @@ START_TEST(engine_bad_row_of_a_draft_ends_nobody) {
 }
 END_TEST
 
+static void engine_silence(void *self, const struct gpu_plan *plan, struct gpu_faults *faults) {
+    (void)self;
+    if (plan->number == 5)
+        faults->slow_ns = 3600000000000u;
+}
+
+/* A rank that falls silent loses the engine: everybody is told so, those that come later too. */
+START_TEST(engine_silent_rank_is_a_lost_device) {
+    static const uint32_t prompt[8] = {2, 3, 4, 5, 6, 7, 8, 9};
+    struct act_rt_config rc = {.port = ACT_PORT_SIM,
+                               .workers = 1,
+                               .actors_max = 64,
+                               .messages_max = 8192,
+                               .timers_max = 64,
+                               .seed = 1};
+    struct act_rt *rt;
+    struct status_note note;
+    ck_assert_int_eq(act_rt_open(&rc, &rt, &note), STATUS_OK);
+    struct lane_engine_config config = {.fake = true,
+                                        .fake_vocab = 64,
+                                        .fake_context = 64,
+                                        .fake_step_ns = 1000,
+                                        .rt = rt,
+                                        .world = 2,
+                                        .lanes_max = 2,
+                                        .queue_max = 4,
+                                        .before_step = engine_silence};
+    struct engine_test *t = engine_open(&config);
+    for (uint32_t i = 0; i < 4; i++)
+        engine_add(t, prompt, 8, 20)->request.flags |= LANE_IGNORE_EOS;
+    engine_run(t, 2);
+    for (uint32_t i = 0; i < 4; i++) {
+        ck_assert_int_eq(t->call[i].end, LANE_END_FAILED);
+        ck_assert_int_eq(t->call[i].status, STATUS_DEVICE);
+        ck_assert_int_eq(t->call[i].refused, i >= 2);
+    }
+    engine_free(t);
+    act_rt_close(rt);
+}
+END_TEST
+
 START_TEST(engine_refusals_disturb_nobody) {
     static uint32_t prompt[300], bad[300];
     struct lane_engine_config config = engine_config();
@@ -634,6 +675,7 @@ int main(void) {
     tcase_add_test(tc, engine_trouble_leaves_the_others_alone);
     tcase_add_test(tc, engine_bad_row_ends_its_own_lane_and_is_never_cached);
     tcase_add_test(tc, engine_bad_row_of_a_draft_ends_nobody);
+    tcase_add_test(tc, engine_silent_rank_is_a_lost_device);
     tcase_add_test(tc, engine_refusals_disturb_nobody);
     tcase_add_test(tc, engine_small_budget_serves_all_in_turn);
     tcase_add_test(tc, engine_draws_what_the_oracle_draws);
