@@ -34,11 +34,14 @@ struct cpu_stage {
     uint32_t layer;
     bool has_norm;     /* GROUP: its products read norm_dst, the normed norm_src */
     const float *norm; /* GROUP and FINAL: the weight */
-    float eps;
+    float eps;         /* of the norm or the heads' norms */
     enum krn_buf norm_src, norm_dst;
     uint32_t n_products;
-    bool gate;       /* GROUP: products are gate and up, and G = silu(G) * U follows */
-    uint32_t gate_n; /* GATE */
+    bool gate;                    /* GROUP: products are gate and up, and G = silu(G) * U follows */
+    uint32_t gate_n;              /* GATE */
+    const float *q_norm, *k_norm; /* ATTEND: of each head before its rotation, or NULL */
+    float scale;                  /* ATTEND: of the scores */
+    uint32_t window;              /* ATTEND: keys that a row sees; 0: all */
     struct cpu_product product[CPU_GROUP_MAX]; /* EMBED: [0] is the table */
 };
 
@@ -77,7 +80,6 @@ struct cpu {
     uint32_t heads, kv_heads; /* of this rank */
     struct krn_kv kv;         /* layer_off 0 */
     uint64_t layer_bytes;
-    float scale; /* of attention scores */
 
     /* per step */
     uint32_t *token;          /* [rows] */

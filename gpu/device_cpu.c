@@ -411,7 +411,6 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
     c->failed_number = UINT64_MAX - 1; /* no plan follows it */
     c->heads = m->heads / config->world;
     c->kv_heads = gpu_shard_kv_heads(m, config->world);
-    c->scale = 1.0f / sqrtf((float)m->head_dim);
     uint32_t blocks = (m->vocab + KRN_BLOCK - 1) / KRN_BLOCK;
     c->logits_stride = (size_t)((blocks + config->world - 1) / config->world) * KRN_BLOCK;
     c->layer_bytes =

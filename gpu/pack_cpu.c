@@ -110,6 +110,24 @@ static uint32_t cut_group(struct packer *p, const struct krn_op *op, uint32_t le
     return i;
 }
 
+/* Heads' norms, rotation and attention of one layer. */
+static uint32_t cut_attend(struct packer *p, const struct krn_op *op, uint32_t left,
+                           struct cpu_stage *s) {
+    uint32_t i = 0;
+    s->kind = CPU_ATTEND;
+    for (; i < left && op[i].kind == KRN_OP_HEAD_NORM; i++) {
+        const float **norm = op[i].dst == KRN_BUF_Q ? &s->q_norm : &s->k_norm;
+        *norm = pack_vector(p, op[i].w, 0, op[i].k);
+        s->eps = op[i].eps;
+    }
+    if (left - i < 2 || op[i].kind != KRN_OP_ROPE_KV || op[i + 1].kind != KRN_OP_ATTEND ||
+        op[i + 1].layer != s->layer)
+        return 0;
+    s->scale = op[i + 1].scale;
+    s->window = op[i + 1].window;
+    return i + 2;
+}
+
 /* Cuts the next stage; returns how many ops it takes, 0 for an order that this device does not
  * know. */
 static uint32_t cut_stage(struct packer *p, const struct krn_op *op, uint32_t left,
@@ -131,9 +149,9 @@ static uint32_t cut_stage(struct packer *p, const struct krn_op *op, uint32_t le
         return 1;
     case KRN_OP_NORM:
         return cut_group(p, op, left, s);
+    case KRN_OP_HEAD_NORM:
     case KRN_OP_ROPE_KV:
-        s->kind = CPU_ATTEND;
-        return left > 1 && op[1].kind == KRN_OP_ATTEND && op[1].layer == op->layer ? 2 : 0;
+        return cut_attend(p, op, left, s);
     case KRN_OP_GATE:
         s->kind = CPU_GATE;
         s->gate_n = op->n / p->c->config.world;

@@ -205,15 +205,21 @@ static void run_group(struct cpu *c, const struct cpu_stage *s, struct gpu_membe
 
 /* Rotates the span's rows of one KV head and its query heads, and writes keys and values to the
  * pages. */
-static void run_rope(struct cpu *c, const struct krn_kv *kv, const struct krn_span *span,
-                     uint32_t head) {
+static void run_rope(struct cpu *c, const struct cpu_stage *s, const struct krn_kv *kv,
+                     const struct krn_span *span, uint32_t head) {
     uint32_t d = kv->head_dim, group = c->heads / c->kv_heads;
     for (uint32_t i = 0; i < span->rows; i++) {
         uint32_t row = span->first_row + i, pos = span->first_pos + i;
         const float *cs = c->rope + (size_t)pos * d;
-        for (uint32_t q = 0; q < group; q++)
-            c->fn->rope(row_of(c, KRN_BUF_Q, row) + (size_t)(head * group + q) * d, cs, d);
+        for (uint32_t i_q = 0; i_q < group; i_q++) {
+            float *q = row_of(c, KRN_BUF_Q, row) + (size_t)(head * group + i_q) * d;
+            if (s->q_norm != NULL)
+                c->fn->norm(q, s->q_norm, q, d, s->eps);
+            c->fn->rope(q, cs, d);
+        }
         float *k = row_of(c, KRN_BUF_K, row) + (size_t)head * d;
+        if (s->k_norm != NULL)
+            c->fn->norm(k, s->k_norm, k, d, s->eps);
         c->fn->rope(k, cs, d);
         c->fn->kv_write(kv, span->pages, pos, head, k,
                         row_of(c, KRN_BUF_V, row) + (size_t)head * d);
@@ -230,20 +236,20 @@ static void run_attend(struct cpu *c, const struct cpu_stage *s, struct gpu_memb
                            .n_spans = c->n_spans,
                            .kv = c->kv,
                            .heads = c->heads,
-                           .scale = c->scale,
-                           .window = 0,
+                           .scale = s->scale,
+                           .window = s->window,
                            .segment = c->config.profile.attn_segment};
     a.kv.layer_off = s->layer * c->layer_bytes;
     /* A seq of one span needs nobody else's keys, so its rotation and attention are one unit. */
     if (!c->one_span_a_seq) {
         while (gpu_team_take(m, units, 1, &begin, &end))
-            run_rope(c, &a.kv, &c->spans[begin / c->kv_heads], begin % c->kv_heads);
+            run_rope(c, s, &a.kv, &c->spans[begin / c->kv_heads], begin % c->kv_heads);
         gpu_team_end(m);
     }
     while (gpu_team_take(m, units, 1, &begin, &end)) {
         uint32_t unit = units - 1 - begin; /* the longest first, so that the end is even */
         if (c->one_span_a_seq)
-            run_rope(c, &a.kv, &c->spans[unit / c->kv_heads], unit % c->kv_heads);
+            run_rope(c, s, &a.kv, &c->spans[unit / c->kv_heads], unit % c->kv_heads);
         c->fn->attend(&a, unit, unit + 1, m->scratch);
     }
     gpu_team_end(m);

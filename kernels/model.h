@@ -13,7 +13,12 @@
 #include "actors/status.h"
 #include "kernels/profile.h"
 
-enum krn_limits { KRN_DIMS_MAX = 4, KRN_EOS_MAX = 16, KRN_CONTEXT_MAX = 1 << 20 };
+enum krn_limits {
+    KRN_DIMS_MAX = 4,
+    KRN_EOS_MAX = 16,
+    KRN_CONTEXT_MAX = 1 << 20,
+    KRN_LAYERS_MAX = 1024
+};
 
 struct krn_tensor {
     const char *name;
@@ -34,13 +39,15 @@ struct krn_rope {
 };
 
 struct krn_config {
-    char family[24]; /* "llama" */
+    char family[24]; /* "llama", "qwen2", ... */
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, ffn, context;
     float norm_eps;
     struct krn_rope rope;
     bool tied, attn_bias, attn_out_bias, mlp_bias;
-    int64_t bos;    /* -1: none */
-    uint32_t n_eos; /* generation_config.json wins over config.json */
+    uint32_t window; /* keys that a row of a windowed layer sees, itself included; 0: none is */
+    uint32_t windowed[KRN_LAYERS_MAX / 32]; /* bit l: layer l attends within the window */
+    int64_t bos;                            /* -1: none */
+    uint32_t n_eos;                         /* generation_config.json wins over config.json */
     uint32_t eos[KRN_EOS_MAX];
     bool has_sampling; /* defaults from generation_config.json */
     float temperature, top_p;
@@ -62,12 +69,16 @@ struct krn_model {
 enum status krn_model_open(const char *path, struct krn_model **out, struct status_note *note);
 void krn_model_close(struct krn_model *model);
 
+static inline bool krn_layer_windowed(const struct krn_config *c, uint32_t layer) {
+    return (c->windowed[layer / 32] >> (layer % 32) & 1) != 0;
+}
+
 /* The tensor of that name, or NULL. */
 const struct krn_tensor *krn_model_tensor(const struct krn_model *model, const char *name);
 
 /* A model with seeded random weights in memory (tests, prove, the simulation); only the shape
- * fields of config are read: vocab ... context, norm_eps, rope, tied and the bias flags. Scales
- * keep activations of order one. */
+ * fields of config are read: family ("": llama), vocab ... context, norm_eps, rope, tied, the bias
+ * flags and the window. Scales keep activations of order one. */
 enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype dtype,
                                 uint64_t seed, struct krn_model **out, struct status_note *note);
 /* Writes such a model as a directory of the Hugging Face layout (shards: number of safetensors

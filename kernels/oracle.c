@@ -110,9 +110,9 @@ static void rope_kv(struct krn_oracle *o, uint32_t layer) {
     memcpy(o->values + at, o->buf[KRN_BUF_V], width * sizeof(float));
 }
 
-static void attend(struct krn_oracle *o, uint32_t layer) {
+static void attend(struct krn_oracle *o, const struct krn_op *op) {
     const struct krn_config *c = o->config;
-    size_t at = (size_t)layer * o->context * c->kv_heads * c->head_dim;
+    size_t at = (size_t)op->layer * o->context * c->kv_heads * c->head_dim;
     struct krn_oracle_attend a = {.q = o->buf[KRN_BUF_Q],
                                   .keys = o->keys + at,
                                   .values = o->values + at,
@@ -121,7 +121,8 @@ static void attend(struct krn_oracle *o, uint32_t layer) {
                                   .kv_heads = c->kv_heads,
                                   .head_dim = c->head_dim,
                                   .segment = o->segment,
-                                  .scale = krn_attend_scale(c->head_dim),
+                                  .scale = op->scale,
+                                  .window = op->window,
                                   .out = o->buf[KRN_BUF_A]};
     krn_oracle_attend(&a);
 }
@@ -142,11 +143,15 @@ static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t toke
             krn_oracle_product(src, op->w, op->split == KRN_SPLIT_ROWS ? o->segments : 1, op->bias,
                                op->add, dst);
         break;
+    case KRN_OP_HEAD_NORM:
+        for (uint32_t at = 0; at < op->n; at += op->k)
+            krn_oracle_norm(dst + at, op->w, dst + at, op->k, op->eps);
+        break;
     case KRN_OP_ROPE_KV:
         rope_kv(o, op->layer);
         break;
     case KRN_OP_ATTEND:
-        attend(o, op->layer);
+        attend(o, op);
         break;
     case KRN_OP_GATE:
         krn_oracle_gate(dst, o->buf[KRN_BUF_U], c->ffn);

@@ -10,7 +10,8 @@
 #include "actors/check.h"
 #include "kernels/families/registry.h"
 
-static const struct krn_family *const families[] = {&krn_family_llama};
+static const struct krn_family *const families[] = {&krn_family_llama, &krn_family_mistral,
+                                                    &krn_family_qwen2, &krn_family_qwen3};
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
 const struct krn_family *krn_family_named(const char *name) {
@@ -46,7 +47,7 @@ enum status krn_net_build(const struct krn_model *model, struct krn_net *out,
                           struct status_note *note) {
     const struct krn_family *family = krn_family_named(model->config.family);
     if (family == NULL) {
-        char known[80];
+        char known[160];
         krn_family_architectures(known, sizeof known);
         return status_say(note, STATUS_BAD_MODEL,
                           "family \"%.23s\" is unknown; this build knows %s", model->config.family,

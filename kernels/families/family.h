@@ -24,13 +24,14 @@ enum krn_buf {
 };
 
 enum krn_op_kind {
-    KRN_OP_EMBED,   /* dst = w[token] (times scale if not 1) */
-    KRN_OP_NORM,    /* dst = rmsnorm(src) * w */
-    KRN_OP_PRODUCT, /* dst = src . w^T + bias; split and add say how */
-    KRN_OP_ROPE_KV, /* rotate Q and K in place, then write K and V rows to their pages */
-    KRN_OP_ATTEND,  /* A = attention(Q, pages) */
-    KRN_OP_GATE,    /* G = silu(G) * U */
-    KRN_OP_FINAL,   /* H = norm(X) of the drawn rows only, compacted; finite check of every row */
+    KRN_OP_EMBED,     /* dst = w[token] (times scale if not 1) */
+    KRN_OP_NORM,      /* dst = rmsnorm(src) * w; add: dst += it */
+    KRN_OP_PRODUCT,   /* dst = src . w^T + bias; split and add say how */
+    KRN_OP_HEAD_NORM, /* each head of dst (Q or K) = rmsnorm(head) * w, just before ROPE_KV */
+    KRN_OP_ROPE_KV,   /* rotate Q and K in place, then write K and V rows to their pages */
+    KRN_OP_ATTEND,    /* A = attention(Q, pages) */
+    KRN_OP_GATE,      /* G = silu(G) * U */
+    KRN_OP_FINAL,     /* H = norm(X) of the drawn rows only, compacted; finite check of every row */
     KRN_OP_KINDS
 };
 
@@ -50,8 +51,10 @@ struct krn_op {
     uint32_t layer;
     uint32_t n, k; /* PRODUCT: outputs and inputs of the whole model */
     enum krn_split split;
-    bool add; /* PRODUCT: dst += result (the residual); else dst = result */
+    bool add; /* PRODUCT, NORM: dst += result (the residual); else dst = result */
     float eps;
+    float scale;     /* ATTEND: of the scores */
+    uint32_t window; /* ATTEND: keys that a row sees, itself included; 0: all */
 };
 
 struct krn_net {
@@ -87,7 +90,8 @@ struct krn_family {
     bool (*weight)(const struct krn_config *config, uint32_t index, struct krn_weight *out);
 };
 
-extern const struct krn_family krn_family_llama;
+extern const struct krn_family krn_family_llama, krn_family_qwen2, krn_family_qwen3,
+    krn_family_mistral;
 
 /* Finds the model's family and builds its op list, checking every weight's presence and shape by
  * name. */

@@ -17,7 +17,6 @@ enum {
     CONFIG_VOCAB_MAX = 1 << 22,
     CONFIG_HIDDEN_MAX = 1 << 16,
     CONFIG_FFN_MAX = 1 << 20,
-    CONFIG_LAYERS_MAX = 1024,
     CONFIG_HEADS_MAX = 1024
 };
 
@@ -100,20 +99,72 @@ static enum status sampling_check(const char *file, const struct krn_config *c,
     return STATUS_OK;
 }
 
+static enum status window_check(const char *file, const struct krn_config *c,
+                                struct status_note *note) {
+    bool any = false;
+    for (uint32_t l = 0; l < KRN_LAYERS_MAX; l++) {
+        any = any || krn_layer_windowed(c, l);
+        if (krn_layer_windowed(c, l) && l >= c->layers)
+            return outside(file, "layer_types", l, "a window of a layer that is not there", note);
+    }
+    if (any && c->window == 0)
+        return outside(file, "sliding_window", 0, "but layers attend within it", note);
+    if (!any && c->window != 0)
+        return outside(file, "sliding_window", c->window, "but no layer attends within it", note);
+    return c->window <= KRN_CONTEXT_MAX
+               ? STATUS_OK
+               : range(file, "sliding_window", c->window, KRN_CONTEXT_MAX, note);
+}
+
 enum status krn_config_check(const char *file, const struct krn_config *c,
                              struct status_note *note) {
     TRY(range(file, "vocab_size", c->vocab, CONFIG_VOCAB_MAX, note));
     TRY(range(file, "hidden_size", c->hidden, CONFIG_HIDDEN_MAX, note));
     TRY(range(file, "intermediate_size", c->ffn, CONFIG_FFN_MAX, note));
-    TRY(range(file, "num_hidden_layers", c->layers, CONFIG_LAYERS_MAX, note));
+    TRY(range(file, "num_hidden_layers", c->layers, KRN_LAYERS_MAX, note));
     TRY(range(file, "max_position_embeddings", c->context, KRN_CONTEXT_MAX, note));
     TRY(heads_check(file, c, note));
     if (!isfinite(c->norm_eps) || c->norm_eps <= 0)
         return outside(file, "rms_norm_eps", (double)c->norm_eps, "not a finite number above 0",
                        note);
     TRY(rope_check(file, &c->rope, note));
+    TRY(window_check(file, c, note));
     TRY(tokens_check(file, c, note));
     return sampling_check(file, c, note);
+}
+
+/* What a family's config.json can say, where families differ. */
+enum windows {
+    WINDOWS_NONE,    /* sliding_window and other layer_types are refused */
+    WINDOWS_ALL,     /* sliding_window is for every layer; 4096 when the key is missing */
+    WINDOWS_SWITCHED /* use_sliding_window; layer_types, or all layers from max_window_layers on */
+};
+enum biases {
+    BIASES_KEYS,      /* attention_bias for q, k, v and o; mlp_bias */
+    BIASES_ATTENTION, /* attention_bias alone */
+    BIASES_NONE,
+    BIASES_QKV /* always, and no key says so */
+};
+struct dialect {
+    const char *family;
+    enum windows windows;
+    enum biases biases;
+    bool head_dim_named;    /* never hidden_size / num_attention_heads */
+    bool kv_heads_named;    /* never num_attention_heads */
+    const char *refused[3]; /* switches that must be off */
+};
+static const struct dialect dialects[] = {
+    {"llama", WINDOWS_NONE, BIASES_KEYS, false, false, {NULL}},
+    {"mistral", WINDOWS_ALL, BIASES_NONE, false, true, {"attention_bias", "mlp_bias"}},
+    {"qwen2", WINDOWS_SWITCHED, BIASES_QKV, false, true, {"use_mrope", "mlp_bias"}},
+    {"qwen3", WINDOWS_SWITCHED, BIASES_ATTENTION, true, true, {"mlp_bias"}},
+};
+
+static const struct dialect *dialect_of(const char *family) {
+    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++)
+        if (strcmp(dialects[i].family, family) == 0)
+            return &dialects[i];
+    return &dialects[0]; /* the fault is known already */
 }
 
 /* The architecture's name decides the family; what no family of this build claims is refused by
@@ -128,7 +179,7 @@ static void read_family(struct krn_fields *f, struct krn_config *c) {
     const char *name = json_string_value(json_array_get(list, 0));
     const struct krn_family *family = krn_family_of_architecture(name);
     if (family == NULL) {
-        char quoted[KRN_QUOTE_BYTES], known[80];
+        char quoted[KRN_QUOTE_BYTES], known[160];
         krn_quote(quoted, name);
         quoted[64] = '\0';
         krn_family_architectures(known, sizeof known);
@@ -140,15 +191,19 @@ static void read_family(struct krn_fields *f, struct krn_config *c) {
 }
 
 /* Known keys that change the computation and have no row function here. */
-static void refuse_unsupported(struct krn_fields *f) {
+static void refuse_unsupported(struct krn_fields *f, const struct dialect *d) {
     char quoted[KRN_QUOTE_BYTES];
     const char *act = krn_field_text_or(f, "hidden_act", "silu");
     if (strcmp(act, "silu") != 0)
         krn_field_fault(f, STATUS_BAD_MODEL, "hidden_act", "is %s; this build knows silu",
                         krn_quote(quoted, act));
-    if (krn_field(f, "sliding_window") != NULL)
+    if (d->windows == WINDOWS_NONE && krn_field(f, "sliding_window") != NULL)
         krn_field_fault(f, STATUS_BAD_MODEL, "sliding_window",
-                        "is set; this build knows full attention only");
+                        "is set; this build knows full attention only in this family");
+    for (size_t i = 0; i < sizeof d->refused / sizeof d->refused[0] && d->refused[i] != NULL; i++)
+        if (krn_field_bool_or(f, d->refused[i], false))
+            krn_field_fault(f, STATUS_BAD_MODEL, d->refused[i],
+                            "is set; this build does not know that in this family");
     const json_t *quantization = krn_field(f, "quantization_config");
     if (quantization != NULL) {
         const json_t *method = json_object_get(quantization, "quant_method");
@@ -160,14 +215,66 @@ static void refuse_unsupported(struct krn_fields *f) {
     if (krn_field_number_or(f, "partial_rotary_factor", 1.0) != 1.0)
         krn_field_fault(f, STATUS_BAD_MODEL, "partial_rotary_factor",
                         "is not 1; this build rotates whole heads");
-    const json_t *types = krn_field(f, "layer_types");
-    for (size_t i = 0; i < json_array_size(types); i++) {
+}
+
+static void set_windowed(struct krn_config *c, uint32_t layer) {
+    c->windowed[layer / 32] |= 1U << (layer % 32);
+}
+
+/* Each layer's kind, by name. */
+static void read_layer_types(struct krn_fields *f, const json_t *types, bool windows,
+                             struct krn_config *c) {
+    char quoted[KRN_QUOTE_BYTES];
+    for (uint32_t i = 0; i < json_array_size(types); i++) {
         const char *type = json_string_value(json_array_get(types, i));
-        if (type == NULL || strcmp(type, "full_attention") != 0)
-            krn_field_fault(f, STATUS_BAD_MODEL, "layer_types",
-                            "names %s; this build knows full_attention",
-                            krn_quote(quoted, type == NULL ? "no type" : type));
+        if (type != NULL && windows && i < c->layers && strcmp(type, "sliding_attention") == 0)
+            set_windowed(c, i);
+        else if (type == NULL || strcmp(type, "full_attention") != 0)
+            krn_field_fault(f, STATUS_BAD_MODEL, "layer_types", "names %s; this build knows %s",
+                            krn_quote(quoted, type == NULL ? "no type" : type),
+                            windows ? "full_attention and sliding_attention" : "full_attention");
     }
+    if (!json_is_array(types) || json_array_size(types) != c->layers)
+        krn_field_fault(f, STATUS_BAD_MODEL, "layer_types",
+                        "is not a list of %u names, one a layer", c->layers);
+}
+
+/* Which layers attend within a window, and its width. */
+static void read_windows(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
+    enum { MISTRAL_WINDOW = 4096 };
+    if (f->status != STATUS_OK)
+        return;
+    const json_t *types = krn_field(f, "layer_types");
+    bool on = d->windows == WINDOWS_ALL ||
+              (d->windows == WINDOWS_SWITCHED && krn_field_bool_or(f, "use_sliding_window", false));
+    if (d->windows == WINDOWS_ALL && krn_field(f, "sliding_window") == NULL)
+        on = json_object_get(f->object, "sliding_window") == NULL; /* null is off, missing is not */
+    if (types != NULL) {
+        read_layer_types(f, types, on, c);
+    } else if (on) {
+        uint32_t from = d->windows == WINDOWS_ALL
+                            ? 0
+                            : krn_field_u32(f, "max_window_layers", 0, KRN_LAYERS_MAX);
+        for (uint32_t l = from; l < c->layers; l++)
+            set_windowed(c, l);
+    }
+    bool any = false;
+    for (uint32_t l = 0; l < c->layers; l++)
+        any = any || krn_layer_windowed(c, l);
+    if (any)
+        c->window = d->windows == WINDOWS_ALL
+                        ? krn_field_u32_or(f, "sliding_window", MISTRAL_WINDOW, 1, KRN_CONTEXT_MAX)
+                        : krn_field_u32(f, "sliding_window", 1, KRN_CONTEXT_MAX);
+}
+
+static void read_biases(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
+    bool attention = krn_field_bool_or(f, "attention_bias", d->biases == BIASES_QKV);
+    if (d->biases == BIASES_QKV && !attention)
+        krn_field_fault(f, STATUS_BAD_MODEL, "attention_bias",
+                        "is false; this family has biases for q, k and v");
+    c->attn_bias = attention;
+    c->attn_out_bias = attention && d->biases != BIASES_QKV; /* one key for q, k, v and o */
+    c->mlp_bias = d->biases == BIASES_KEYS && krn_field_bool_or(f, "mlp_bias", false);
 }
 
 static void read_rope_kind(struct krn_fields *f, struct krn_rope *r) {
@@ -234,15 +341,18 @@ static void read_rope(struct krn_fields *f, struct krn_rope *r) {
     f->status = in.status;
 }
 
-static void read_shape(struct krn_fields *f, struct krn_config *c) {
+static void read_shape(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
     c->vocab = krn_field_u32(f, "vocab_size", 1, CONFIG_VOCAB_MAX);
     c->hidden = krn_field_u32(f, "hidden_size", 1, CONFIG_HIDDEN_MAX);
     c->ffn = krn_field_u32(f, "intermediate_size", 1, CONFIG_FFN_MAX);
-    c->layers = krn_field_u32(f, "num_hidden_layers", 1, CONFIG_LAYERS_MAX);
+    c->layers = krn_field_u32(f, "num_hidden_layers", 1, KRN_LAYERS_MAX);
     c->heads = krn_field_u32(f, "num_attention_heads", 1, CONFIG_HEADS_MAX);
-    c->kv_heads = krn_field_u32_or(f, "num_key_value_heads", c->heads, 1, CONFIG_HEADS_MAX);
+    c->kv_heads = d->kv_heads_named
+                      ? krn_field_u32(f, "num_key_value_heads", 1, CONFIG_HEADS_MAX)
+                      : krn_field_u32_or(f, "num_key_value_heads", c->heads, 1, CONFIG_HEADS_MAX);
     c->context = krn_field_u32(f, "max_position_embeddings", 1, KRN_CONTEXT_MAX);
-    c->head_dim = krn_field_u32_or(f, "head_dim", 0, 1, CONFIG_HIDDEN_MAX);
+    c->head_dim = d->head_dim_named ? krn_field_u32(f, "head_dim", 1, CONFIG_HIDDEN_MAX)
+                                    : krn_field_u32_or(f, "head_dim", 0, 1, CONFIG_HIDDEN_MAX);
     if (c->head_dim == 0 && f->status == STATUS_OK) {
         if (c->hidden % c->heads != 0)
             krn_field_fault(
@@ -253,9 +363,8 @@ static void read_shape(struct krn_fields *f, struct krn_config *c) {
     }
     c->norm_eps = narrow(krn_field_number_or(f, "rms_norm_eps", 1e-6));
     c->tied = krn_field_bool_or(f, "tie_word_embeddings", false);
-    c->attn_bias = krn_field_bool_or(f, "attention_bias", false);
-    c->attn_out_bias = c->attn_bias; /* one key for q, k, v and o in this family */
-    c->mlp_bias = krn_field_bool_or(f, "mlp_bias", false);
+    read_biases(f, d, c);
+    read_windows(f, d, c);
 }
 
 /* One id or a list of ids. */
@@ -314,8 +423,9 @@ enum status krn_config_parse(const char *file, const void *json, size_t n,
     TRY(krn_json_object(file, json, n, &root, note));
     struct krn_fields f = {.file = file, .where = "", .object = root, .note = note};
     read_family(&f, &c);
-    refuse_unsupported(&f);
-    read_shape(&f, &c);
+    const struct dialect *d = dialect_of(c.family);
+    refuse_unsupported(&f, d);
+    read_shape(&f, d, &c);
     read_rope(&f, &c.rope);
     read_bos(&f, &c);
     read_eos(&f, &c);

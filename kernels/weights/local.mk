@@ -6,4 +6,6 @@ libkernels_a_SOURCES += kernels/model.h kernels/profile.h kernels/rowfn.h kernel
 	kernels/weights/shards.h kernels/weights/shards.c kernels/weights/store.h kernels/weights/store.c \
 	kernels/weights/open.c kernels/weights/synthetic.c kernels/weights/save.c \
 	kernels/families/family.h kernels/families/registry.h kernels/families/family.c \
-	kernels/families/expect.h kernels/families/expect.c kernels/families/llama.c
+	kernels/families/expect.h kernels/families/expect.c \
+	kernels/families/decoder.h kernels/families/decoder.c kernels/families/llama.c \
+	kernels/families/mistral.c kernels/families/qwen.c

@@ -129,6 +129,28 @@ static const char *torch_dtype(const struct krn_model *model) {
     return words[model->n_tensors > 0 ? model->tensors[0].dtype : KRN_F32];
 }
 
+/* What a family's file says beyond Llama's: its windows. Keys of Llama's that it has not are
+ * gone. */
+static enum status family_json(const struct krn_config *c, json_t *root) {
+    int bad = 0;
+    json_t *window = c->window == 0 ? json_null() : json_integer(c->window);
+    if (strcmp(c->family, "llama") == 0)
+        return STATUS_OK;
+    json_object_del(root, "mlp_bias");
+    if (strcmp(c->family, "qwen3") != 0)
+        json_object_del(root, "attention_bias");
+    bad |= json_object_set_new(root, "sliding_window", window);
+    if (strcmp(c->family, "mistral") == 0)
+        return bad == 0 ? STATUS_OK : STATUS_NO_MEMORY;
+    bad |= json_object_set_new(root, "use_sliding_window", json_boolean(c->window != 0));
+    json_t *types = json_array();
+    for (uint32_t l = 0; l < c->layers; l++)
+        bad |= json_array_append_new(
+            types, json_string(krn_layer_windowed(c, l) ? "sliding_attention" : "full_attention"));
+    bad |= json_object_set_new(root, "layer_types", types);
+    return bad == 0 ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
 static json_t *config_json(const struct krn_model *model, const char *architecture) {
     const struct krn_config *c = &model->config;
     json_t *root =
@@ -144,7 +166,8 @@ static json_t *config_json(const struct krn_model *model, const char *architectu
                              c->attn_bias, "mlp_bias", c->mlp_bias, "tie_word_embeddings", c->tied,
                              "bos_token_id", c->bos < 0 ? json_null() : json_integer(c->bos),
                              "eos_token_id", eos_json(c), "torch_dtype", torch_dtype(model));
-    if (root == NULL || more == NULL || json_object_update(root, more) != 0) {
+    if (root == NULL || more == NULL || json_object_update(root, more) != 0 ||
+        family_json(c, root) != STATUS_OK) {
         json_decref(root);
         root = NULL;
     }
@@ -278,6 +301,29 @@ static enum status write_shards(const struct krn_model *model, const char *dir, 
         note);
 }
 
+/* What the family's config.json cannot say. */
+static enum status layout_check(const struct krn_config *c, const char *label,
+                                struct status_note *note) {
+    bool llama = strcmp(c->family, "llama") == 0, mistral = strcmp(c->family, "mistral") == 0;
+    bool qkv = strcmp(c->family, "qwen2") == 0;
+    if (!qkv && c->attn_bias != c->attn_out_bias)
+        return status_say(
+            note, STATUS_UNSUPPORTED,
+            "%s: the layout has one attention_bias for q, k, v and o; this model's differ", label);
+    if ((qkv && (!c->attn_bias || c->attn_out_bias)) || (mistral && c->attn_bias) ||
+        (!llama && c->mlp_bias))
+        return status_say(note, STATUS_UNSUPPORTED, "%s: the layout of %s has other biases", label,
+                          c->family);
+    bool all = true;
+    for (uint32_t l = 0; l < c->layers; l++)
+        all = all && krn_layer_windowed(c, l);
+    if (c->window != 0 && (llama || (mistral && !all)))
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "%s: the layout of %s cannot say which layers have a window", label,
+                          c->family);
+    return STATUS_OK;
+}
+
 static enum status save_check(const struct krn_model *model, const char *path, uint32_t shards,
                               struct status_note *note) {
     char label[KRN_LABEL_BYTES];
@@ -285,10 +331,7 @@ static enum status save_check(const struct krn_model *model, const char *path, u
     if (shards < 1 || shards > model->n_tensors || shards > KRN_SHARDS_MAX)
         return status_say(note, STATUS_BAD_REQUEST, "%s: %u shards asked for %u tensors", label,
                           shards, model->n_tensors);
-    if (model->config.attn_bias != model->config.attn_out_bias)
-        return status_say(
-            note, STATUS_UNSUPPORTED,
-            "%s: the layout has one attention_bias for q, k, v and o; this model's differ", label);
+    TRY(layout_check(&model->config, label, note));
     struct stat st;
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return status_say(note, STATUS_IO, "%s: cannot create: %s", label, strerror(errno));

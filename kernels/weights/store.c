@@ -121,6 +121,12 @@ static void hash_config(XXH3_state_t *h, const struct krn_config *c) {
     hash_f64(h, (double)c->temperature);
     hash_f64(h, (double)c->top_p);
     hash_u64(h, c->top_k);
+    if (c->window != 0) {
+        hash_text(h, "window");
+        hash_u64(h, c->window);
+        for (uint32_t l = 0; l < c->layers; l++)
+            hash_u64(h, krn_layer_windowed(c, l));
+    }
 }
 
 static enum status fingerprint(struct krn_model *model, struct status_note *note) {

@@ -55,6 +55,21 @@ const struct truth_shape truth_shapes[TRUTH_SHAPES] = {
       .tied = true},
      KRN_BF16,
      2},
+    {"qwen2",
+     {BASE, .family = "qwen2", .vocab = 80, .hidden = 48, .heads = 4, .kv_heads = 2, .head_dim = 16,
+      .ffn = 128, .tied = true, .attn_bias = true, .window = 70, .windowed = {2}},
+     KRN_BF16,
+     4},
+    {"mistral",
+     {BASE, .family = "mistral", .vocab = 96, .hidden = 64, .heads = 4, .kv_heads = 1,
+      .head_dim = 32, .ffn = 64, .tied = false, .window = 50, .windowed = {3}},
+     KRN_F16,
+     4},
+    {"qwen3",
+     {BASE, .family = "qwen3", .vocab = 70, .hidden = 40, .heads = 8, .kv_heads = 4, .head_dim = 32,
+      .ffn = 128, .tied = false},
+     KRN_F32,
+     8},
 };
 
 void truth_make(struct truth *t, const struct rig_model *m, uint64_t seed) {

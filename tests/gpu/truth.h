@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Small models of every kind of shape, and what the oracle says about a session on one.
+ * Small models of every kind of shape and every family, and what the oracle says about a session
+ * on one.
  */
 #ifndef TESTS_GPU_TRUTH_H
 #define TESTS_GPU_TRUTH_H
 
 #include "tests/gpu/cpu_rig.h"
 
-enum { TRUTH_LENGTH = 210, TRUTH_SHAPES = 7, TRUTH_CONTEXT = 256 };
+enum { TRUTH_LENGTH = 210, TRUTH_SHAPES = 10, TRUTH_LLAMAS = 7, TRUTH_CONTEXT = 256 };
 
 struct truth_shape {
     const char *name;

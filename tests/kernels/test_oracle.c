@@ -95,7 +95,7 @@ static void run_rope_kv(struct runner *u, uint32_t pos, uint32_t rows) {
     }
 }
 
-static void run_attend(struct runner *u, uint32_t pos, uint32_t rows) {
+static void run_attend(struct runner *u, const struct krn_op *op, uint32_t pos, uint32_t rows) {
     struct krn_span spans[16];
     uint32_t n = 0;
     for (uint32_t r = 0; r < rows; r += KRN_SPAN_ROWS)
@@ -109,7 +109,8 @@ static void run_attend(struct runner *u, uint32_t pos, uint32_t rows) {
                            .n_spans = n,
                            .kv = u->kv,
                            .heads = u->c->heads,
-                           .scale = krn_attend_scale(u->c->head_dim),
+                           .scale = op->scale,
+                           .window = op->window,
                            .segment = u->profile.attn_segment};
     u->fn->attend(&a, 0, n * u->c->kv_heads, scratch);
 }
@@ -145,12 +146,18 @@ static void run_op(struct runner *u, uint32_t i, const uint32_t *ids, uint32_t p
         u->fn->product(&p, 0, u->w[i].n_blocks, scratch);
         break;
     }
+    case KRN_OP_HEAD_NORM:
+        w = widened(op->w);
+        for (uint32_t r = 0; r < rows; r++)
+            for (uint32_t h = 0; h < op->n; h += op->k)
+                u->fn->norm(src + r * ws + h, w, dst + r * wd + h, op->k, op->eps);
+        break;
     case KRN_OP_ROPE_KV:
         u->kv.layer_off = op->layer * u->layer_bytes;
         run_rope_kv(u, pos, rows);
         break;
     case KRN_OP_ATTEND:
-        run_attend(u, pos, rows);
+        run_attend(u, op, pos, rows);
         break;
     default:
         for (uint32_t r = 0; r < rows; r++)
@@ -245,6 +252,21 @@ START_TEST(synthetic_models) {
     check_model(&r, &c, KRN_F16, 0);
     c = shape(3, 1, 48, 50, 48);
     check_model(&r, &c, KRN_BF16, 0);
+}
+END_TEST
+
+START_TEST(synthetic_families) {
+    static const char *const names[] = {"qwen2", "mistral", "qwen3"};
+    struct kit_rand r = {52, 0};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct krn_config c = shape(4, 2, 32, 48, 64);
+        snprintf(c.family, sizeof c.family, "%s", names[i]);
+        c.attn_bias = i == 0;
+        check_model(&r, &c, KRN_BF16, 0);
+        c.window = 5 + 30 * i;
+        c.windowed[0] = i == 1 ? 3 : 1;
+        check_model(&r, &c, KRN_F16, 2);
+    }
 }
 END_TEST
 
@@ -348,6 +370,7 @@ int main(void) {
     Suite *suite = suite_create("oracle");
     TCase *tc = tcase_create("oracle");
     tcase_add_test(tc, synthetic_models);
+    tcase_add_test(tc, synthetic_families);
     tcase_add_test(tc, hidden_states_of_the_reference);
     tcase_add_test(tc, greedy_tokens_of_the_reference);
     suite_add_tcase(suite, tc);

@@ -3,7 +3,8 @@ check_PROGRAMS += tests/programs/test_cli tests/programs/test_prove
 tests_programs_test_cli_SOURCES = tests/programs/test_cli.c tests/programs/command.h
 tests_programs_test_cli_CFLAGS = $(RH_TEST_CFLAGS)
 tests_programs_test_cli_LDADD = $(RH_TEST_LDADD)
-tests_programs_test_prove_SOURCES = tests/programs/test_prove.c tests/programs/command.h
+tests_programs_test_prove_SOURCES = tests/programs/test_prove.c tests/programs/command.h \
+	tests/kernels/scratch_dir.h
 tests_programs_test_prove_CFLAGS = $(RH_TEST_CFLAGS)
 tests_programs_test_prove_LDADD = $(RH_TEST_LDADD)
 check_PROGRAMS += tests/programs/test_serve

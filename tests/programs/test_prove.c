@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * prove passes on the model that ships, and fails on the right axis when one row's addition order
- * is changed there.
+ * prove passes on the model that ships and on a small one of each family, and fails on the right
+ * axis when one row's addition order is changed there.
  */
 #include <jansson.h>
 
+#include "kernels/model.h"
+#include "tests/kernels/scratch_dir.h"
 #include "tests/programs/command.h"
 
 static const char *const prove_axes[] = {"company", "memory",  "drafts",
@@ -76,6 +78,46 @@ START_TEST(prove_takes_a_list_of_axes) {
 }
 END_TEST
 
+/* A small model of each family, without a tokenizer; windows shorter than the sessions. */
+static const struct krn_config prove_families[] = {
+    {.family = "qwen2", .tied = true, .attn_bias = true, .window = 40, .windowed = {2}},
+    {.family = "mistral", .window = 70, .windowed = {3}},
+    {.family = "qwen3", .tied = true},
+};
+
+START_TEST(prove_passes_on_every_family) {
+    struct status_note note;
+    struct krn_model *m;
+    char dir[64], options[128];
+    struct krn_config c = prove_families[_i];
+    c.vocab = 300;
+    c.hidden = 64;
+    c.layers = 2;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = 32;
+    c.ffn = 128;
+    c.context = 1024;
+    c.norm_eps = 1e-6F;
+    c.rope = (struct krn_rope){.kind = KRN_ROPE_PLAIN, .theta = 10000.0};
+    scratch_make(dir);
+    ck_assert_int_eq(krn_model_synthetic(&c, KRN_BF16, 3, &m, &note), STATUS_OK);
+    ck_assert_int_eq(krn_model_save(m, dir, 1, &note), STATUS_OK);
+    krn_model_close(m);
+    snprintf(options, sizeof options, "--model %s --seconds 1", dir);
+    json_t *j = prove_json(options, 0);
+    ck_assert(json_is_true(json_object_get(j, "pass")));
+    for (uint32_t i = 0; i < PROVE_N; i++) {
+        ck_assert_int_gt(prove_number(j, prove_axes[i], "rows"), 0);
+        ck_assert_int_eq(prove_number(j, prove_axes[i], "differ"), 0);
+    }
+    ck_assert_int_gt(prove_number(j, "ranks", "rows"), 0);
+    ck_assert_int_eq(prove_number(j, "ranks", "differ"), 0);
+    json_decref(j);
+    scratch_remove(dir);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("prove");
     TCase *tc = tcase_create("prove");
@@ -83,6 +125,8 @@ int main(void) {
     tcase_add_test(tc, prove_passes_and_writes_its_receipt);
     tcase_add_loop_test(tc, prove_fails_on_the_perturbed_axis, 0, PROVE_N);
     tcase_add_test(tc, prove_takes_a_list_of_axes);
+    tcase_add_loop_test(tc, prove_passes_on_every_family, 0,
+                        sizeof prove_families / sizeof prove_families[0]);
     suite_add_tcase(suite, tc);
     return test_run(suite);
 }

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One table of weights serves checking, building and synthetic models of every family of decoders.
+ */
+#include "kernels/families/decoder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "actors/check.h"
+#include "kernels/families/expect.h"
+#include "kernels/rowfn.h"
+
+enum dim { DIM_NONE, DIM_HIDDEN, DIM_Q, DIM_KV, DIM_FFN, DIM_HEAD };
+enum when { ALWAYS, ATTN_BIAS, ATTN_OUT_BIAS, MLP_BIAS, HEAD_NORMS };
+
+enum slot {
+    ATTN_NORM,
+    Q,
+    K,
+    V,
+    O,
+    MLP_NORM,
+    GATE,
+    UP,
+    DOWN, /* with a weight in every layer */
+    Q_BIAS,
+    K_BIAS,
+    V_BIAS,
+    O_BIAS,
+    GATE_BIAS,
+    UP_BIAS,
+    DOWN_BIAS,
+    Q_NORM,
+    K_NORM,
+    SLOTS
+};
+
+/* model.layers.N.<name>, [out][in]. */
+static const struct {
+    const char *name;
+    enum dim out, in;
+    enum krn_role role;
+    enum when when;
+} slots[SLOTS] = {
+    [ATTN_NORM] = {"input_layernorm.weight", DIM_HIDDEN, DIM_NONE, KRN_ROLE_NORM, ALWAYS},
+    [Q] = {"self_attn.q_proj.weight", DIM_Q, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
+    [K] = {"self_attn.k_proj.weight", DIM_KV, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
+    [V] = {"self_attn.v_proj.weight", DIM_KV, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
+    [O] = {"self_attn.o_proj.weight", DIM_HIDDEN, DIM_Q, KRN_ROLE_OUT, ALWAYS},
+    [MLP_NORM] = {"post_attention_layernorm.weight", DIM_HIDDEN, DIM_NONE, KRN_ROLE_NORM, ALWAYS},
+    [GATE] = {"mlp.gate_proj.weight", DIM_FFN, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
+    [UP] = {"mlp.up_proj.weight", DIM_FFN, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
+    [DOWN] = {"mlp.down_proj.weight", DIM_HIDDEN, DIM_FFN, KRN_ROLE_OUT, ALWAYS},
+    [Q_BIAS] = {"self_attn.q_proj.bias", DIM_Q, DIM_NONE, KRN_ROLE_BIAS, ATTN_BIAS},
+    [K_BIAS] = {"self_attn.k_proj.bias", DIM_KV, DIM_NONE, KRN_ROLE_BIAS, ATTN_BIAS},
+    [V_BIAS] = {"self_attn.v_proj.bias", DIM_KV, DIM_NONE, KRN_ROLE_BIAS, ATTN_BIAS},
+    [O_BIAS] = {"self_attn.o_proj.bias", DIM_HIDDEN, DIM_NONE, KRN_ROLE_BIAS, ATTN_OUT_BIAS},
+    [GATE_BIAS] = {"mlp.gate_proj.bias", DIM_FFN, DIM_NONE, KRN_ROLE_BIAS, MLP_BIAS},
+    [UP_BIAS] = {"mlp.up_proj.bias", DIM_FFN, DIM_NONE, KRN_ROLE_BIAS, MLP_BIAS},
+    [DOWN_BIAS] = {"mlp.down_proj.bias", DIM_HIDDEN, DIM_NONE, KRN_ROLE_BIAS, MLP_BIAS},
+    [Q_NORM] = {"self_attn.q_norm.weight", DIM_HEAD, DIM_NONE, KRN_ROLE_NORM, HEAD_NORMS},
+    [K_NORM] = {"self_attn.k_norm.weight", DIM_HEAD, DIM_NONE, KRN_ROLE_NORM, HEAD_NORMS},
+};
+
+static const char embed_name[] = "model.embed_tokens.weight";
+static const char norm_name[] = "model.norm.weight";
+static const char head_name[] = "lm_head.weight";
+
+static uint32_t dim_size(const struct krn_config *c, enum dim d) {
+    switch (d) {
+    case DIM_HIDDEN:
+        return c->hidden;
+    case DIM_Q:
+        return c->heads * c->head_dim;
+    case DIM_KV:
+        return c->kv_heads * c->head_dim;
+    case DIM_FFN:
+        return c->ffn;
+    case DIM_HEAD:
+        return c->head_dim;
+    case DIM_NONE:
+        break;
+    }
+    return 0;
+}
+
+static bool slot_used(const struct krn_decoder *d, const struct krn_config *c, enum slot s) {
+    switch (slots[s].when) {
+    case ATTN_BIAS:
+        return c->attn_bias;
+    case ATTN_OUT_BIAS:
+        return c->attn_out_bias;
+    case MLP_BIAS:
+        return c->mlp_bias;
+    case HEAD_NORMS:
+        return d->head_norms;
+    case ALWAYS:
+        break;
+    }
+    return true;
+}
+
+static void top_weight(struct krn_weight *out, const char *name, enum krn_role role, uint32_t rows,
+                       uint32_t columns) {
+    *out =
+        (struct krn_weight){.role = role, .n_dims = columns == 0 ? 1 : 2, .dims = {rows, columns}};
+    snprintf(out->name, sizeof out->name, "%s", name);
+}
+
+static void slot_name(char *out, size_t bytes, uint32_t layer, enum slot s) {
+    snprintf(out, bytes, "model.layers.%u.%s", layer, slots[s].name);
+}
+
+bool krn_decoder_weight(const struct krn_decoder *d, const struct krn_config *c, uint32_t index,
+                        struct krn_weight *out) {
+    if (index == 0) {
+        top_weight(out, embed_name, KRN_ROLE_EMBED, c->vocab, c->hidden);
+        return true;
+    }
+    if (index == 1) {
+        top_weight(out, norm_name, KRN_ROLE_NORM, c->hidden, 0);
+        return true;
+    }
+    index -= 2;
+    if (!c->tied && index == 0) {
+        top_weight(out, head_name, KRN_ROLE_HEAD, c->vocab, c->hidden);
+        return true;
+    }
+    index -= !c->tied;
+    enum slot used[SLOTS];
+    uint32_t n = 0;
+    for (enum slot s = 0; s < SLOTS; s++)
+        if (slot_used(d, c, s))
+            used[n++] = s;
+    if (index / n >= c->layers)
+        return false;
+    enum slot s = used[index % n];
+    char name[sizeof out->name];
+    slot_name(name, sizeof name, index / n, s);
+    top_weight(out, name, slots[s].role, dim_size(c, slots[s].out), dim_size(c, slots[s].in));
+    return true;
+}
+
+struct build {
+    const struct krn_decoder *decoder;
+    const struct krn_model *model;
+    struct krn_op *ops;
+    uint32_t n, max;
+};
+
+static struct krn_op *emit(struct build *b, enum krn_op_kind kind, uint32_t layer, enum krn_buf src,
+                           enum krn_buf dst) {
+    CHECK(b->n < b->max);
+    struct krn_op *op = &b->ops[b->n++];
+    *op = (struct krn_op){.kind = kind, .layer = layer, .src = src, .dst = dst};
+    return op;
+}
+
+/* Present: krn_expect_weights has seen it. */
+static const struct krn_tensor *weight(const struct build *b, const char *name) {
+    const struct krn_tensor *t = krn_model_tensor(b->model, name);
+    CHECK(t != NULL);
+    return t;
+}
+
+static const struct krn_tensor *layer_weight(const struct build *b, uint32_t layer, enum slot s) {
+    if (!slot_used(b->decoder, &b->model->config, s))
+        return NULL;
+    char name[sizeof((struct krn_weight *)0)->name];
+    slot_name(name, sizeof name, layer, s);
+    return weight(b, name);
+}
+
+static void emit_norm(struct build *b, uint32_t layer, enum slot s) {
+    struct krn_op *op = emit(b, KRN_OP_NORM, layer, KRN_BUF_X, KRN_BUF_H);
+    op->w = layer_weight(b, layer, s);
+    op->n = op->k = b->model->config.hidden;
+    op->eps = b->model->config.norm_eps;
+}
+
+static void emit_product(struct build *b, uint32_t layer, enum slot s, enum slot bias,
+                         enum krn_buf src, enum krn_buf dst, enum krn_split split) {
+    struct krn_op *op = emit(b, KRN_OP_PRODUCT, layer, src, dst);
+    op->w = layer_weight(b, layer, s);
+    op->bias = layer_weight(b, layer, bias);
+    op->n = dim_size(&b->model->config, slots[s].out);
+    op->k = dim_size(&b->model->config, slots[s].in);
+    op->split = split;
+    op->add = dst == KRN_BUF_X; /* the residual stream is only ever added to */
+}
+
+static void emit_head_norm(struct build *b, uint32_t layer, enum slot s, enum krn_buf buf,
+                           uint32_t heads, enum krn_split split) {
+    struct krn_op *op = emit(b, KRN_OP_HEAD_NORM, layer, buf, buf);
+    op->w = layer_weight(b, layer, s);
+    op->k = b->model->config.head_dim;
+    op->n = heads * op->k;
+    op->eps = b->model->config.norm_eps;
+    op->split = split;
+}
+
+static void emit_attention(struct build *b, uint32_t l) {
+    const struct krn_config *c = &b->model->config;
+    if (b->decoder->head_norms) {
+        emit_head_norm(b, l, Q_NORM, KRN_BUF_Q, c->heads, KRN_SPLIT_HEADS);
+        emit_head_norm(b, l, K_NORM, KRN_BUF_K, c->kv_heads, KRN_SPLIT_KV_HEADS);
+    }
+    emit(b, KRN_OP_ROPE_KV, l, KRN_BUF_Q, KRN_BUF_K)->split = KRN_SPLIT_HEADS;
+    struct krn_op *op = emit(b, KRN_OP_ATTEND, l, KRN_BUF_Q, KRN_BUF_A);
+    op->split = KRN_SPLIT_HEADS;
+    op->scale = krn_attend_scale(c->head_dim);
+    op->window = krn_layer_windowed(c, l) ? c->window : 0;
+}
+
+static void emit_layer(struct build *b, uint32_t l) {
+    emit_norm(b, l, ATTN_NORM);
+    emit_product(b, l, Q, Q_BIAS, KRN_BUF_H, KRN_BUF_Q, KRN_SPLIT_HEADS);
+    emit_product(b, l, K, K_BIAS, KRN_BUF_H, KRN_BUF_K, KRN_SPLIT_KV_HEADS);
+    emit_product(b, l, V, V_BIAS, KRN_BUF_H, KRN_BUF_V, KRN_SPLIT_KV_HEADS);
+    emit_attention(b, l);
+    emit_product(b, l, O, O_BIAS, KRN_BUF_A, KRN_BUF_X, KRN_SPLIT_ROWS);
+    emit_norm(b, l, MLP_NORM);
+    emit_product(b, l, GATE, GATE_BIAS, KRN_BUF_H, KRN_BUF_G, KRN_SPLIT_COLUMNS);
+    emit_product(b, l, UP, UP_BIAS, KRN_BUF_H, KRN_BUF_U, KRN_SPLIT_COLUMNS);
+    struct krn_op *gate = emit(b, KRN_OP_GATE, l, KRN_BUF_U, KRN_BUF_G);
+    gate->n = b->model->config.ffn;
+    gate->split = KRN_SPLIT_COLUMNS;
+    emit_product(b, l, DOWN, DOWN_BIAS, KRN_BUF_G, KRN_BUF_X, KRN_SPLIT_ROWS);
+}
+
+enum status krn_decoder_build(const struct krn_family *family, const struct krn_decoder *decoder,
+                              const struct krn_model *model, struct krn_net *out,
+                              struct status_note *note) {
+    enum { OPS_A_LAYER = 12, OPS_AROUND = 3 };
+    const struct krn_config *c = &model->config;
+    TRY(krn_expect_weights(family, model, note));
+    uint32_t a_layer = OPS_A_LAYER + (decoder->head_norms ? 2 : 0);
+    struct build b = {.decoder = decoder, .model = model, .max = c->layers * a_layer + OPS_AROUND};
+    b.ops = calloc(b.max, sizeof *b.ops);
+    if (b.ops == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for the op list of %u layers",
+                          c->layers);
+    struct krn_op *op = emit(&b, KRN_OP_EMBED, 0, KRN_BUF_NONE, KRN_BUF_X);
+    op->w = weight(&b, embed_name);
+    op->n = c->hidden;
+    op->k = c->vocab;
+    for (uint32_t l = 0; l < c->layers; l++)
+        emit_layer(&b, l);
+    op = emit(&b, KRN_OP_FINAL, c->layers, KRN_BUF_X, KRN_BUF_H);
+    op->w = weight(&b, norm_name);
+    op->n = op->k = c->hidden;
+    op->eps = c->norm_eps;
+    op = emit(&b, KRN_OP_PRODUCT, c->layers, KRN_BUF_H, KRN_BUF_L);
+    op->w = weight(&b, c->tied ? embed_name : head_name);
+    op->n = c->vocab;
+    op->k = c->hidden;
+    op->split = KRN_SPLIT_VOCAB;
+    CHECK(b.n == b.max);
+    *out = (struct krn_net){.model = model, .n_ops = b.n, .ops = b.ops};
+    return STATUS_OK;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the families of decoders share: pre-norm blocks of grouped-query attention with rotary
+ * positions and a gated MLP, untied or tied output, biases and windows as the configuration says.
+ * A family names what its blocks have beyond that.
+ */
+#ifndef KERNELS_FAMILIES_DECODER_H
+#define KERNELS_FAMILIES_DECODER_H
+
+#include "kernels/families/family.h"
+
+struct krn_decoder {
+    bool head_norms; /* RMS norms of each query and key head, before the rotation */
+};
+
+/* The parts of struct krn_family. */
+enum status krn_decoder_build(const struct krn_family *family, const struct krn_decoder *decoder,
+                              const struct krn_model *model, struct krn_net *out,
+                              struct status_note *note);
+bool krn_decoder_weight(const struct krn_decoder *decoder, const struct krn_config *config,
+                        uint32_t index, struct krn_weight *out);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Families beside Llama: what their op lists have and have not, weights that are missing, files
+ * written and read again, and every key of config.json that differs between families.
+ */
+#include "tests/kernels/model_dir.h"
+
+#include <jansson.h>
+
+#include "kernels/families/registry.h"
+#include "kernels/rowfn.h"
+#include "kernels/weights/config_json.h"
+
+/* One of each kind; window: on layer 1 alone, or on both. */
+static const struct member {
+    const char *name, *architecture;
+    bool head_norms;
+    uint32_t ops; /* a layer */
+    struct krn_config set;
+} members[] = {
+    {"qwen2", "Qwen2ForCausalLM", false, 12, {.attn_bias = true, .tied = true}},
+    {"qwen2", "Qwen2ForCausalLM", false, 12, {.attn_bias = true, .window = 9, .windowed = {2}}},
+    {"mistral", "MistralForCausalLM", false, 12, {.window = 16, .windowed = {3}}},
+    {"mistral", "MistralForCausalLM", false, 12, {.tied = true}},
+    {"qwen3", "Qwen3ForCausalLM", true, 14, {.tied = true}},
+    {"qwen3",
+     "Qwen3ForCausalLM",
+     true,
+     14,
+     {.attn_bias = true, .attn_out_bias = true, .window = 5, .windowed = {1}}},
+};
+enum { MEMBERS = sizeof members / sizeof members[0] };
+
+static struct krn_config config_of(const struct member *m) {
+    struct krn_config c = small_config();
+    snprintf(c.family, sizeof c.family, "%s", m->name);
+    c.attn_bias = m->set.attn_bias;
+    c.attn_out_bias = m->set.attn_out_bias;
+    c.tied = m->set.tied;
+    c.window = m->set.window;
+    c.windowed[0] = m->set.windowed[0];
+    return c;
+}
+
+static struct krn_model *synthetic(const struct krn_config *c) {
+    struct krn_model *m = NULL;
+    OK(krn_model_synthetic(c, KRN_BF16, 1, &m, &note));
+    return m;
+}
+
+static const struct krn_op *find(const struct krn_net *net, uint32_t layer, enum krn_op_kind kind,
+                                 enum krn_buf dst) {
+    const struct krn_op *found = NULL;
+    for (uint32_t i = 0; i < net->n_ops; i++)
+        if (net->ops[i].layer == layer && net->ops[i].kind == kind && net->ops[i].dst == dst) {
+            ck_assert_ptr_null(found);
+            found = &net->ops[i];
+        }
+    return found;
+}
+
+static void check_head_norm(const struct krn_net *net, uint32_t layer, enum krn_buf buf,
+                            const char *name, uint32_t heads) {
+    char full[96];
+    const struct krn_config *c = &net->model->config;
+    const struct krn_op *op = find(net, layer, KRN_OP_HEAD_NORM, buf);
+    ck_assert_ptr_nonnull(op);
+    snprintf(full, sizeof full, "model.layers.%u.self_attn.%s.weight", layer, name);
+    ck_assert_str_eq(op->w->name, full);
+    ck_assert(op->src == buf && op->n == heads * c->head_dim && op->k == c->head_dim);
+    ck_assert(op->eps == c->norm_eps);
+    ck_assert(op < find(net, layer, KRN_OP_ROPE_KV, KRN_BUF_K));
+}
+
+START_TEST(test_ops) {
+    const struct member *m = &members[_i];
+    struct krn_config c = config_of(m);
+    struct krn_model *model = synthetic(&c);
+    struct krn_net net;
+    OK(krn_net_build(model, &net, &note));
+    ck_assert_uint_eq(net.n_ops, c.layers * m->ops + 3);
+    for (uint32_t l = 0; l < c.layers; l++) {
+        const struct krn_op *attend = find(&net, l, KRN_OP_ATTEND, KRN_BUF_A);
+        ck_assert_uint_eq(attend->window, c.windowed[0] >> l & 1 ? c.window : 0);
+        ck_assert(attend->scale == krn_attend_scale(c.head_dim));
+        for (enum krn_buf b = KRN_BUF_Q; b <= KRN_BUF_V; b++)
+            ck_assert_int_eq(find(&net, l, KRN_OP_PRODUCT, b)->bias != NULL, c.attn_bias);
+        if (m->head_norms) {
+            check_head_norm(&net, l, KRN_BUF_Q, "q_norm", c.heads);
+            check_head_norm(&net, l, KRN_BUF_K, "k_norm", c.kv_heads);
+        }
+    }
+    for (uint32_t i = 0; i < net.n_ops; i++)
+        if (net.ops[i].split == KRN_SPLIT_ROWS && net.ops[i].src == KRN_BUF_A)
+            ck_assert_int_eq(net.ops[i].bias != NULL, c.attn_out_bias);
+        else if (net.ops[i].src == KRN_BUF_G || net.ops[i].dst == KRN_BUF_U)
+            ck_assert_ptr_null(net.ops[i].bias);
+    krn_net_free(&net);
+    krn_model_close(model);
+}
+END_TEST
+
+/* Each weight in turn missing. */
+START_TEST(test_weights_refused) {
+    struct krn_config c = config_of(&members[_i]);
+    struct krn_model *m = synthetic(&c);
+    struct krn_tensor *room = calloc(m->n_tensors, sizeof *room);
+    ck_assert_ptr_nonnull(room);
+    struct krn_net net = {0};
+    for (uint32_t i = 0; i < m->n_tensors; i++) {
+        struct krn_model copy = *m;
+        copy.tensors = room;
+        copy.n_tensors = 0;
+        for (uint32_t j = 0; j < m->n_tensors; j++)
+            if (i != j)
+                room[copy.n_tensors++] = m->tensors[j];
+        ck_assert_int_eq(krn_net_build(&copy, &net, &note), STATUS_BAD_MODEL);
+        check_line((const char *[MODEL_DIR_WORDS]){m->tensors[i].name, "is missing"}, "missing");
+    }
+    ck_assert_ptr_null(net.ops);
+    free(room);
+    krn_model_close(m);
+}
+END_TEST
+
+START_TEST(test_round_trip) {
+    struct krn_config c = config_of(&members[_i]);
+    struct krn_model *made = synthetic(&c), *read = NULL;
+    struct krn_net net;
+    char dir[64];
+    scratch_make(dir);
+    OK(krn_model_save(made, dir, 2, &note));
+    OK(krn_model_open(dir, &read, &note));
+    ck_assert_mem_eq(&read->config, &made->config, sizeof read->config);
+    ck_assert_mem_eq(read->fingerprint, made->fingerprint, sizeof read->fingerprint);
+    OK(krn_net_build(read, &net, &note));
+    krn_net_free(&net);
+    char *text = read_file(dir, "config.json", NULL);
+    ck_assert_ptr_nonnull(strstr(text, members[_i].architecture));
+    free(text);
+    krn_model_close(read);
+    krn_model_close(made);
+    scratch_remove(dir);
+}
+END_TEST
+
+/* The window is part of what a model is. */
+START_TEST(test_fingerprint) {
+    struct krn_config c[4];
+    struct krn_model *m[4];
+    for (int i = 0; i < 4; i++)
+        c[i] = config_of(&members[1]);
+    c[1].window++;
+    c[2].windowed[0] = 1;
+    c[3].window = c[3].windowed[0] = 0;
+    for (int i = 0; i < 4; i++)
+        m[i] = synthetic(&c[i]);
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < i; j++)
+            ck_assert_mem_ne(m[i]->fingerprint, m[j]->fingerprint, sizeof m[i]->fingerprint);
+    for (int i = 0; i < 4; i++)
+        krn_model_close(m[i]);
+}
+END_TEST
+
+/* Configurations that the family's file cannot carry. */
+START_TEST(test_save_refused) {
+    static const struct {
+        const char *family, *word;
+        struct krn_config set;
+    } cases[] = {
+        {"llama", "window", {.window = 4, .windowed = {3}}},
+        {"mistral", "window", {.window = 4, .windowed = {1}}},
+        {"mistral", "biases", {.attn_bias = true, .attn_out_bias = true}},
+        {"qwen2", "biases", {.attn_bias = false}},
+        {"qwen2", "biases", {.attn_bias = true, .attn_out_bias = true}},
+        {"qwen2", "biases", {.attn_bias = true, .mlp_bias = true}},
+        {"qwen3", "attention_bias", {.attn_bias = true}},
+        {"qwen3", "biases", {.mlp_bias = true}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct krn_config c = small_config();
+        snprintf(c.family, sizeof c.family, "%s", cases[i].family);
+        c.attn_bias = cases[i].set.attn_bias;
+        c.attn_out_bias = cases[i].set.attn_out_bias;
+        c.mlp_bias = cases[i].set.mlp_bias;
+        c.window = cases[i].set.window;
+        c.windowed[0] = cases[i].set.windowed[0];
+        struct krn_model *m = synthetic(&c);
+        ck_assert_int_eq(krn_model_save(m, "/tmp/roundhouse-test-never", 1, &note),
+                         STATUS_UNSUPPORTED);
+        check_line((const char *[MODEL_DIR_WORDS]){cases[i].word}, cases[i].family);
+        ck_assert_int_ne(access("/tmp/roundhouse-test-never", F_OK), 0);
+        krn_model_close(m);
+    }
+}
+END_TEST
+
+#define SHAPE                                                                                      \
+    "\"vocab_size\":80,\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":4,"       \
+    "\"num_attention_heads\":4,\"max_position_embeddings\":512"
+#define QWEN2   "{\"architectures\":[\"Qwen2ForCausalLM\"],\"num_key_value_heads\":2," SHAPE
+#define MISTRAL "{\"architectures\":[\"MistralForCausalLM\"],\"num_key_value_heads\":2," SHAPE
+#define QWEN3                                                                                      \
+    "{\"architectures\":[\"Qwen3ForCausalLM\"],\"num_key_value_heads\":2,\"head_dim\":32," SHAPE
+#define TYPES(a, b, c, d) ",\"layer_types\":[\"" a "\",\"" b "\",\"" c "\",\"" d "\"]"
+#define FULL              "full_attention"
+#define LOCAL             "sliding_attention"
+
+static enum status parse(const char *text, struct krn_config *c) {
+    return krn_config_parse("m/config.json", text, strlen(text), NULL, NULL, 0, c, &note);
+}
+
+static const struct {
+    const char *text;
+    uint32_t window, windowed;
+    bool attn_bias, attn_out_bias;
+} accepted[] = {
+    /* what Qwen2.5 files say: a window that is switched off */
+    {QWEN2 ",\"use_sliding_window\":false,\"sliding_window\":32768,\"max_window_layers\":21,"
+           "\"use_mrope\":false,\"tie_word_embeddings\":true}",
+     0, 0, true, false},
+    {QWEN2 "}", 0, 0, true, false},
+    {QWEN2 ",\"attention_bias\":true}", 0, 0, true, false},
+    {QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":64,\"max_window_layers\":3}", 64, 8,
+     true, false},
+    {QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":64,\"max_window_layers\":4}", 0, 0,
+     true, false},
+    {QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":64" TYPES(FULL, LOCAL, LOCAL, FULL) "}",
+     64, 6, true, false},
+    {QWEN2 ",\"sliding_window\":64" TYPES(FULL, FULL, FULL, FULL) "}", 0, 0, true, false},
+    {MISTRAL ",\"sliding_window\":128}", 128, 15, false, false},
+    {MISTRAL ",\"sliding_window\":null,\"head_dim\":32}", 0, 0, false, false},
+    {MISTRAL "}", 4096, 15, false, false}, /* the published default */
+    {QWEN3 ",\"attention_bias\":false,\"use_sliding_window\":false,\"max_window_layers\":28}", 0, 0,
+     false, false},
+    {QWEN3 ",\"attention_bias\":true}", 0, 0, true, true},
+    {QWEN3 ",\"use_sliding_window\":true,\"sliding_window\":7,\"max_window_layers\":0}", 7, 15,
+     false, false},
+};
+
+START_TEST(test_accepted) {
+    struct krn_config c;
+    OK(parse(accepted[_i].text, &c));
+    ck_assert_uint_eq(c.window, accepted[_i].window);
+    ck_assert_uint_eq(c.windowed[0], accepted[_i].windowed);
+    ck_assert(c.attn_bias == accepted[_i].attn_bias);
+    ck_assert(c.attn_out_bias == accepted[_i].attn_out_bias && !c.mlp_bias);
+    ck_assert_uint_eq(c.kv_heads, 2);
+}
+END_TEST
+
+static const struct {
+    const char *text, *words[MODEL_DIR_WORDS];
+} refused[] = {
+    {QWEN2 ",\"attention_bias\":false}", {"attention_bias is false"}},
+    {QWEN2 ",\"use_mrope\":true}", {"use_mrope is set"}},
+    {QWEN2 ",\"mlp_bias\":true}", {"mlp_bias is set"}},
+    {QWEN2 ",\"hidden_act\":\"gelu\"}", {"hidden_act is gelu"}},
+    {QWEN2 ",\"num_key_value_heads\":null}", {"num_key_value_heads"}},
+    {QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":64}", {"max_window_layers"}},
+    {QWEN2 ",\"use_sliding_window\":true,\"max_window_layers\":2}", {"sliding_window"}},
+    {QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":0,\"max_window_layers\":2}",
+     {"sliding_window is 0"}},
+    {QWEN2 TYPES(FULL, LOCAL, FULL, FULL) "}", {"layer_types names sliding_attention"}},
+    {QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":64" TYPES(FULL, "linear_attention",
+                                                                      FULL, FULL) "}",
+     {"layer_types names linear_attention", "knows full_attention and sliding_attention"}},
+    {QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":64,\"layer_types\":[\"" LOCAL "\"]}",
+     {"layer_types is not a list of 4"}},
+    {QWEN2 ",\"layer_types\":7}", {"layer_types is not a list of 4"}},
+    {QWEN2 ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0}}", {"rope_type is yarn"}},
+    {MISTRAL ",\"attention_bias\":true}", {"attention_bias is set"}},
+    {MISTRAL ",\"sliding_window\":0}", {"sliding_window is 0"}},
+    {MISTRAL ",\"sliding_window\":\"x\"}", {"sliding_window"}},
+    {QWEN3 ",\"head_dim\":null}", {"head_dim"}},
+    {QWEN3 ",\"mlp_bias\":true}", {"mlp_bias is set"}},
+    {"{\"architectures\":[\"Qwen3MoeForCausalLM\"]," SHAPE "}",
+     {"Qwen3MoeForCausalLM", "knows LlamaForCausalLM", "Qwen3ForCausalLM"}},
+};
+
+START_TEST(test_refused) {
+    /* the last of two equal keys would be a fault of its own */
+    json_t *root = json_loads(refused[_i].text, 0, NULL);
+    char *text = json_dumps(root, 0);
+    struct krn_config c;
+    ck_assert_ptr_nonnull(text);
+    ck_assert_msg(parse(text, &c) != STATUS_OK, "%s", text);
+    check_line(refused[_i].words, text);
+    free(text);
+    json_decref(root);
+}
+END_TEST
+
+/* Windows of configurations that were never a file. */
+START_TEST(test_window_check) {
+    struct krn_config c = small_config();
+    c.window = 3;
+    ck_assert_int_eq(krn_config_check("c", &c, &note), STATUS_BAD_MODEL);
+    check_line((const char *[MODEL_DIR_WORDS]){"sliding_window is 3", "no layer"}, "window");
+    c.windowed[0] = 2;
+    OK(krn_config_check("c", &c, &note));
+    c.window = 0;
+    ck_assert_int_eq(krn_config_check("c", &c, &note), STATUS_BAD_MODEL);
+    check_line((const char *[MODEL_DIR_WORDS]){"sliding_window is 0"}, "window");
+    c.window = KRN_CONTEXT_MAX + 1;
+    ck_assert_int_eq(krn_config_check("c", &c, &note), STATUS_BAD_MODEL);
+    c.window = 3;
+    c.windowed[0] = 4;
+    ck_assert_int_eq(krn_config_check("c", &c, &note), STATUS_BAD_MODEL);
+    check_line((const char *[MODEL_DIR_WORDS]){"layer_types is 2"}, "window");
+}
+END_TEST
+
+int main(void) {
+    Suite *s = suite_create("families");
+    TCase *t = tcase_create("families");
+    tcase_add_loop_test(t, test_ops, 0, MEMBERS);
+    tcase_add_loop_test(t, test_weights_refused, 0, MEMBERS);
+    tcase_add_loop_test(t, test_round_trip, 0, MEMBERS);
+    tcase_add_test(t, test_fingerprint);
+    tcase_add_test(t, test_save_refused);
+    tcase_add_loop_test(t, test_accepted, 0, sizeof accepted / sizeof accepted[0]);
+    tcase_add_loop_test(t, test_refused, 0, sizeof refused / sizeof refused[0]);
+    tcase_add_test(t, test_window_check);
+    suite_add_tcase(s, t);
+    return test_run(s);
+}

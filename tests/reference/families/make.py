@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# Made the folders beside this file: small models with random weights, written by transformers, and
+# what transformers answers for them in float32. Usage: python make.py [name ...]
+import os
+import sys
+
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+COMMON = dict(vocab_size=80, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+              max_position_embeddings=256, initializer_range=0.2, bos_token_id=0, eos_token_id=[1, 2],
+              pad_token_id=None)
+VARIANTS = {
+    # biases, untied, no window
+    "qwen2": ("qwen2", torch.float32, dict(num_key_value_heads=2, hidden_size=64, tie_word_embeddings=False,
+              use_sliding_window=False, sliding_window=32, max_window_layers=1)),
+    # tied; the second layer alone within a window
+    "qwen2-window": ("qwen2", torch.bfloat16, dict(num_key_value_heads=1, hidden_size=64,
+                     tie_word_embeddings=True, use_sliding_window=True, sliding_window=21,
+                     max_window_layers=1)),
+    # every layer within a window
+    "mistral": ("mistral", torch.bfloat16, dict(num_key_value_heads=2, head_dim=32, sliding_window=30,
+                tie_word_embeddings=False)),
+    # no window, head size from the others
+    "mistral-full": ("mistral", torch.float16, dict(num_attention_heads=2, num_key_value_heads=1,
+                     sliding_window=None, tie_word_embeddings=False)),
+    # norms of heads, heads wider than hidden / heads, tied
+    "qwen3": ("qwen3", torch.bfloat16, dict(num_key_value_heads=2, head_dim=32, tie_word_embeddings=True)),
+    # with every attention bias, untied, a window from layer 1 on
+    "qwen3-bias": ("qwen3", torch.float32, dict(num_key_value_heads=4, head_dim=16, attention_bias=True,
+                   tie_word_embeddings=False, use_sliding_window=True, sliding_window=17,
+                   max_window_layers=1)),
+}
+TOKENS = 100
+
+
+@torch.no_grad()
+def make(name):
+    kind, dtype, fields = VARIANTS[name]
+    torch.manual_seed(sum(map(ord, name)))
+    config = AutoConfig.for_model(kind, **{**COMMON, **fields})
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    for key, p in model.named_parameters():
+        if key.endswith("norm.weight"):
+            p.copy_(p.mean() + 0.2 * torch.randn_like(p))
+        elif key.endswith("bias"):
+            p.copy_(0.3 * torch.randn_like(p))
+    model = model.to(dtype)
+    path = os.path.join(HERE, name)
+    model.save_pretrained(path)
+    wide = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    ids = torch.randint(0, config.vocab_size, (1, TOKENS))
+    out = wide(ids, output_hidden_states=True, use_cache=False)
+    hidden = torch.stack([h[0] for h in out.hidden_states])
+    save_file({"ids": ids[0].to(torch.int32), "logits": out.logits[0].contiguous(),
+               "hidden": hidden.contiguous()}, os.path.join(path, "expected.safetensors"))
+    print(name, out.logits.std().item(), hidden.abs().max().item())
+
+
+print(transformers.__version__, torch.__version__)
+for variant in sys.argv[1:] or VARIANTS:
+    make(variant)
