@@ -570,6 +570,39 @@ START_TEST(engine_draws_what_the_oracle_draws) {
 }
 END_TEST
 
+/* Two tokens that bias puts above all others and a frequency penalty keeps level: every draw depends on the count of the
+ * token just before it, which a row planned ahead or behind a draft learns on the device only. */
+START_TEST(engine_counts_the_pending_token) {
+    static const struct krn_bias bias[2] = {{300, 1000.0f}, {301, 1000.0f}};
+    static uint32_t prompt[20];
+    engine_fill(prompt, 20, 6);
+    for (uint32_t ahead = 0; ahead < 2; ahead++) {
+        struct lane_engine_config config = engine_config();
+        config.ahead = config.rank_thread = ahead;
+        struct engine_test *t = engine_open(&config);
+        for (uint32_t i = 0; i < 4; i++) {
+            struct client_call *c = engine_add(t, prompt, 20, 16);
+            c->request.flags |= LANE_IGNORE_EOS;
+            c->request.bias = bias;
+            c->request.n_bias = 2;
+            c->request.sampling.frequency = 100.0f;
+            c->request.draft_max = i * 5;
+            c->request.draft_fixed = true;
+        }
+        engine_run(t, 2);
+        for (uint32_t i = 0; i < 4; i++)
+            for (uint32_t k = 0, n[2] = {0, 0}; k < 16; k++) {
+                ck_assert(t->ids[i][k] == 300 || t->ids[i][k] == 301);
+                n[t->ids[i][k] - 300]++;
+                ck_assert(n[0] + 1 >= n[1] && n[1] + 1 >= n[0]);
+                ck_assert_uint_eq(t->ids[i][k], t->ids[0][k]);
+            }
+        ck_assert(t->call[3].accepted > 4);
+        engine_free(t);
+    }
+}
+END_TEST
+
 /* What the journal says of each lane, in order of the requests. */
 struct journal_story {
     uint64_t lane, request;
@@ -679,6 +712,7 @@ int main(void) {
     tcase_add_test(tc, engine_refusals_disturb_nobody);
     tcase_add_test(tc, engine_small_budget_serves_all_in_turn);
     tcase_add_test(tc, engine_draws_what_the_oracle_draws);
+    tcase_add_test(tc, engine_counts_the_pending_token);
     tcase_add_test(tc, engine_journal_tells_the_whole_story);
     suite_add_tcase(suite, tc);
     return test_run(suite);

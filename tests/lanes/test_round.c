@@ -265,6 +265,20 @@ START_TEST(round_plan_says_what_the_entries_say) {
         ck_assert_uint_eq(d[i].n_bias, 2);
         ck_assert_uint_eq(d[i].mask, 0);
     }
+    /* A row planned ahead counts its own token, which nobody knows yet. */
+    struct lane_round_entry ahead = {.slot = &slots[1],
+                                     .pages = pages[1],
+                                     .first_pos = 8,
+                                     .n_rows = 1,
+                                     .n_draws = 1,
+                                     .from_draw = true};
+    struct gpu_round *g2;
+    ck_assert_int_eq(gpu_round_new(&limits, 1, &g2), STATUS_OK);
+    lane_round_build(g2->plan, &ahead, 1, 16, GPU_PLAN_AHEAD);
+    ck_assert_uint_eq(gpu_plan_rows(g2->plan)[0].flags, GPU_ROW_FROM_DRAW);
+    ck_assert_uint_eq(gpu_plan_draws(g2->plan)[0].row, 0);
+    ck_assert_uint_eq(gpu_plan_draws(g2->plan)[0].extra_row, 0);
+    gpu_round_free(g2);
     ck_assert_uint_eq(gpu_plan_copies(g->plan)[0].src, 9);
     ck_assert_uint_eq(gpu_plan_seqs(g->plan)[0].n_pages, 1);
     ck_assert_uint_eq(gpu_plan_pages(g->plan)[gpu_plan_seqs(g->plan)[1].first_page], 13);
