@@ -26,7 +26,8 @@ enum {
     MAILBOX_FLOATS = 65536,
     MAILBOX_SLICED = 4096, /* floats from which a sum goes in slices */
     MAILBOX_SPINS = 2000,
-    MAILBOX_YIELDS_A_LOOK = 64
+    MAILBOX_YIELDS_A_LOOK = 64,
+    MAILBOX_AWAY_MAX = 3
 };
 #define MAILBOX_DEADLINE_NS 10000000000u
 
@@ -90,7 +91,8 @@ static enum status mailbox_fail(struct mailbox_rank *r, enum status status) {
 static enum status line_wait(struct mailbox_rank *r, const struct mailbox_line *line, uint32_t rank,
                              enum mailbox_op op) {
     struct fab_mailbox *b = r->box;
-    uint64_t begin = 0;
+    uint64_t begin = 0, last = 0;
+    uint32_t away = 0;
     for (uint32_t i = 0;; i++) {
         if (atomic_load_explicit(&line->epoch, memory_order_acquire) == r->epoch) /* E */
             return STATUS_OK;
@@ -107,7 +109,9 @@ static enum status line_wait(struct mailbox_rank *r, const struct mailbox_line *
         if (i % MAILBOX_YIELDS_A_LOOK != 0)
             continue;
         uint64_t now = clock_ns();
-        begin = begin == 0 ? now : begin;
+        if (begin == 0 || (now - last > b->deadline_ns / 4 && away++ < MAILBOX_AWAY_MAX))
+            begin = now; /* the first look; or we were away: stopped, or our machine was */
+        last = now;
         if (now - begin > b->deadline_ns)
             return mailbox_fail(
                 r, status_say(&r->note, STATUS_TIMEOUT,

@@ -7,7 +7,7 @@
 
 #include "gpu/protocol.h"
 
-enum { CONDUCTOR_RUNS = 2 };
+enum { CONDUCTOR_RUNS = 2, CONDUCTOR_AWAY_MAX = 3 };
 
 struct conductor_run {
     struct gpu_round *round;
@@ -22,7 +22,8 @@ struct fab_conductor {
     uint64_t number, digest;                   /* of the last plan sent */
     struct conductor_run runs[CONDUCTOR_RUNS]; /* oldest first */
     uint32_t n;
-    uint64_t timer;         /* deadline of the oldest run; 0: none */
+    uint64_t timer, due_ns; /* deadline of the oldest run; timer 0: none */
+    uint32_t away;          /* times that its timer came much too late */
     uint64_t failed_number; /* the last plan that was not OK */
     bool broken;            /* a rank went silent; silent_rank says which */
     uint32_t silent_rank;
@@ -83,14 +84,17 @@ enum status fab_results_compare(const struct gpu_round *round, uint32_t *rank,
 }
 
 static void conductor_arm(struct act_ctx *ctx, struct fab_conductor *c) {
-    if (c->config.deadline_ns != 0 && c->n > 0)
-        c->timer = act_timer_arm(ctx, c->config.deadline_ns, c->runs[0].number);
+    if (c->config.deadline_ns == 0 || c->n == 0)
+        return;
+    c->due_ns = act_now_ns(ctx) + c->config.deadline_ns;
+    c->timer = act_timer_arm(ctx, c->config.deadline_ns, c->runs[0].number);
 }
 
 static void conductor_disarm(struct act_ctx *ctx, struct fab_conductor *c) {
     if (c->timer != 0)
         act_timer_cancel(ctx, c->timer);
     c->timer = 0;
+    c->away = 0;
 }
 
 /* Ends the oldest run. Its result carries the status of the whole. */
@@ -182,6 +186,12 @@ static void conductor_late(struct act_ctx *ctx, struct fab_conductor *c, uint64_
     c->timer = 0;
     if (c->n == 0 || c->runs[0].number != number)
         return;
+    /* A timer that comes much too late says that we were away, with the ranks of this process: it
+     * was stopped, or its machine. Their time begins again. */
+    if (act_now_ns(ctx) - c->due_ns > c->config.deadline_ns / 4 && c->away++ < CONDUCTOR_AWAY_MAX) {
+        conductor_arm(ctx, c);
+        return;
+    }
     c->broken = true;
     c->silent_rank = (uint32_t)__builtin_ctz(~c->runs[0].answered);
     while (c->n > 0)
