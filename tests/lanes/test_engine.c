@@ -570,8 +570,9 @@ START_TEST(engine_draws_what_the_oracle_draws) {
 }
 END_TEST
 
-/* Two tokens that bias puts above all others and a frequency penalty keeps level: every draw depends on the count of the
- * token just before it, which a row planned ahead or behind a draft learns on the device only. */
+/* Two tokens that bias puts above all others and a frequency penalty keeps level: every draw
+ * depends on the count of the token just before it, which a row planned ahead or behind a draft
+ * learns on the device only. */
 START_TEST(engine_counts_the_pending_token) {
     static const struct krn_bias bias[2] = {{300, 1000.0f}, {301, 1000.0f}};
     static uint32_t prompt[20];
