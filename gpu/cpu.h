@@ -37,10 +37,13 @@ struct cpu_stage {
     float eps;         /* of the norm or the heads' norms */
     enum krn_buf norm_src, norm_dst;
     uint32_t n_products;
-    bool gate;                    /* GROUP: products are gate and up, and G = silu(G) * U follows */
+    bool gate;                    /* GROUP: products are gate and up, and the gate follows */
+    bool gelu;                    /* GROUP, GATE: gelu in place of silu */
+    bool norm_add;                /* GROUP: norm_dst += the normed norm_src; no products */
     uint32_t gate_n;              /* GATE */
     const float *q_norm, *k_norm; /* ATTEND: of each head before its rotation, or NULL */
-    float scale;                  /* ATTEND: of the scores */
+    float scale;                  /* EMBED: of the row; ATTEND: of the scores */
+    bool local_rope;              /* ATTEND: by the angles of windowed layers */
     uint32_t window;              /* ATTEND: keys that a row sees; 0: all */
     struct cpu_product product[CPU_GROUP_MAX]; /* EMBED: [0] is the table */
 };
@@ -69,7 +72,7 @@ struct cpu {
     /* memory, each one mapping */
     unsigned char *weights, *buffers, *pool;
     uint64_t weights_bytes, buffers_bytes, pool_bytes;
-    const float *rope; /* [context][head_dim] */
+    const float *rope[2]; /* [context][head_dim]: of all layers, of windowed ones */
 
     /* row buffers: [rows][width] */
     float *buf[KRN_BUFS];

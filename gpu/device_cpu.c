@@ -333,7 +333,8 @@ static uint64_t place_buffers(struct cpu *c, unsigned char *base) {
     c->bad = cut(base, &at, rows, 1);
     c->kept = cut(base, &at, l->draws, sizeof *c->kept);
     c->changed = cut(base, &at, l->draws, 1);
-    c->rope = cut(base, &at, (uint64_t)c->model.context * d, sizeof(float));
+    for (int i = 0; i <= c->model.has_local_rope; i++)
+        c->rope[i] = cut(base, &at, (uint64_t)c->model.context * d, sizeof(float));
     return at;
 }
 
@@ -347,7 +348,10 @@ static enum status open_memory(struct cpu *c, struct status_note *note) {
                           c->config.n_pages, (unsigned long long)c->device.page_bytes);
     place_buffers(c, c->buffers);
     krn_rope_table(&c->model.rope, c->model.head_dim, c->model.context,
-                   (float *)(uintptr_t)c->rope);
+                   (float *)(uintptr_t)c->rope[0]);
+    if (c->model.has_local_rope)
+        krn_rope_table(&c->model.local_rope, c->model.head_dim, c->model.context,
+                       (float *)(uintptr_t)c->rope[1]);
     c->kv = (struct krn_kv){.pool = c->pool,
                             .page_bytes = c->device.page_bytes,
                             .page_tokens = c->config.page_tokens,

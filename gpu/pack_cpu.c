@@ -43,6 +43,14 @@ static const float *pack_vector(struct packer *p, const struct krn_tensor *t, ui
     return out;
 }
 
+/* The factors of a norm of n: w, or 1 + w. */
+static const float *pack_norm(struct packer *p, const struct krn_op *op, uint32_t n) {
+    float *out = (float *)(uintptr_t)pack_vector(p, op->w, 0, n);
+    for (uint32_t i = 0; op->one_more && out != NULL && i < n; i++)
+        out[i] = 1.0f + out[i];
+    return out;
+}
+
 static struct krn_packed pack_matrix(struct packer *p, const struct krn_tensor *t, uint32_t row0,
                                      uint32_t n, uint32_t col0, uint32_t k) {
     struct krn_packed packed = {.dtype = t->dtype, .n = n, .k = k};
@@ -85,12 +93,15 @@ static uint32_t cut_group(struct packer *p, const struct krn_op *op, uint32_t le
     enum krn_buf src = op->src;
     s->kind = CPU_GROUP;
     if (op->kind == KRN_OP_NORM) {
-        s->norm = pack_vector(p, op->w, 0, op->n);
+        s->norm = pack_norm(p, op, op->n);
         s->has_norm = true;
+        s->norm_add = op->add;
         s->eps = op->eps;
         s->norm_src = op->src;
         s->norm_dst = src = op->dst;
         i = 1;
+        if (op->add)
+            return i;
     }
     while (i < left && s->n_products < CPU_GROUP_MAX && op[i].kind == KRN_OP_PRODUCT &&
            op[i].src == src && op[i].dst != KRN_BUF_L && op[i].dst != src) {
@@ -105,6 +116,7 @@ static uint32_t cut_group(struct packer *p, const struct krn_op *op, uint32_t le
         s->product[0].dst == op[i].dst && s->product[1].dst == op[i].src &&
         s->product[0].w.n == s->product[1].w.n) {
         s->gate = true;
+        s->gelu = op[i].gelu;
         i++;
     }
     return i;
@@ -117,12 +129,13 @@ static uint32_t cut_attend(struct packer *p, const struct krn_op *op, uint32_t l
     s->kind = CPU_ATTEND;
     for (; i < left && op[i].kind == KRN_OP_HEAD_NORM; i++) {
         const float **norm = op[i].dst == KRN_BUF_Q ? &s->q_norm : &s->k_norm;
-        *norm = pack_vector(p, op[i].w, 0, op[i].k);
+        *norm = pack_norm(p, &op[i], op[i].k);
         s->eps = op[i].eps;
     }
     if (left - i < 2 || op[i].kind != KRN_OP_ROPE_KV || op[i + 1].kind != KRN_OP_ATTEND ||
         op[i + 1].layer != s->layer)
         return 0;
+    s->local_rope = op[i].local_rope;
     s->scale = op[i + 1].scale;
     s->window = op[i + 1].window;
     return i + 2;
@@ -136,6 +149,7 @@ static uint32_t cut_stage(struct packer *p, const struct krn_op *op, uint32_t le
     switch (op->kind) {
     case KRN_OP_EMBED:
         s->kind = CPU_EMBED;
+        s->scale = op->scale;
         p->table = op->w;
         s->product[0].w = p->table_packed =
             pack_matrix(p, op->w, 0, (uint32_t)op->w->dims[0], 0, (uint32_t)op->w->dims[1]);
@@ -154,11 +168,12 @@ static uint32_t cut_stage(struct packer *p, const struct krn_op *op, uint32_t le
         return cut_attend(p, op, left, s);
     case KRN_OP_GATE:
         s->kind = CPU_GATE;
+        s->gelu = op->gelu;
         s->gate_n = op->n / p->c->config.world;
         return 1;
     case KRN_OP_FINAL:
         s->kind = CPU_FINAL;
-        s->norm = pack_vector(p, op->w, 0, op->n);
+        s->norm = pack_norm(p, op, op->n);
         s->eps = op->eps;
         return 1;
     default:

@@ -47,6 +47,8 @@ static void run_embed(struct cpu *c, const struct cpu_stage *s, struct gpu_membe
         for (uint32_t r = begin; r < end; r++) {
             float *x = row_of(c, KRN_BUF_X, r);
             c->fn->embed(&s->product[0].w, c->token[r], x);
+            if (s->scale != 1.0f)
+                c->fn->scale(x, s->scale, c->model.hidden);
             if (r == c->nan_row)
                 memset(x, 0xff, c->model.hidden * sizeof *x);
         }
@@ -105,13 +107,14 @@ static void run_product(const struct cpu *c, const struct cpu_product *p, const 
     c->fn->product(&product, block0, block1, scratch);
 }
 
-/* G = silu(G) * U for the outputs of blocks [block0, block1). */
-static void run_gate_blocks(const struct cpu *c, const struct cpu_product *p, uint32_t row0,
+/* The gate for the outputs of blocks [block0, block1). */
+static void run_gate_blocks(const struct cpu *c, const struct cpu_stage *s, uint32_t row0,
                             uint32_t rows, uint32_t block0, uint32_t block1) {
+    void (*gate)(float *, const float *, uint32_t) = s->gelu ? c->fn->gate_gelu : c->fn->gate;
     uint32_t first = block0 * KRN_BLOCK, last = block1 * KRN_BLOCK;
-    last = last < p->w.n ? last : p->w.n;
+    last = last < s->product[0].w.n ? last : s->product[0].w.n;
     for (uint32_t r = row0; r < row0 + rows; r++)
-        c->fn->gate(row_of(c, KRN_BUF_G, r) + first, row_of(c, KRN_BUF_U, r) + first, last - first);
+        gate(row_of(c, KRN_BUF_G, r) + first, row_of(c, KRN_BUF_U, r) + first, last - first);
 }
 
 /* Unit [block0, block1) of the group's blocks laid end to end. */
@@ -121,7 +124,7 @@ static void run_group_blocks(const struct cpu *c, const struct cpu_stage *s, con
     if (s->gate) {
         run_product(c, &s->product[0], x, ldx, row0, rows, block0, block1, scratch);
         run_product(c, &s->product[1], x, ldx, row0, rows, block0, block1, scratch);
-        run_gate_blocks(c, &s->product[0], row0, rows, block0, block1);
+        run_gate_blocks(c, s, row0, rows, block0, block1);
         return;
     }
     for (uint32_t i = 0; i < s->n_products && block0 < block1; i++) {
@@ -169,11 +172,14 @@ static const float *norm_own(const struct cpu *c, const struct cpu_stage *s, str
 }
 
 static void run_norm(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
-    uint32_t begin, end;
+    uint32_t begin, end, n = c->model.hidden;
     while (take_rows(m, c->n_rows, &begin, &end))
-        for (uint32_t r = begin; r < end; r++)
-            c->fn->norm(row_of(c, s->norm_src, r), s->norm, row_of(c, s->norm_dst, r),
-                        c->model.hidden, s->eps);
+        for (uint32_t r = begin; r < end; r++) {
+            float *x = row_of(c, s->norm_src, r), *y = row_of(c, s->norm_dst, r);
+            c->fn->norm(x, s->norm, s->norm_add ? x : y, n, s->eps);
+            if (s->norm_add)
+                c->fn->add(y, x, y, n);
+        }
     gpu_team_end(m);
 }
 
@@ -210,7 +216,7 @@ static void run_rope(struct cpu *c, const struct cpu_stage *s, const struct krn_
     uint32_t d = kv->head_dim, group = c->heads / c->kv_heads;
     for (uint32_t i = 0; i < span->rows; i++) {
         uint32_t row = span->first_row + i, pos = span->first_pos + i;
-        const float *cs = c->rope + (size_t)pos * d;
+        const float *cs = c->rope[s->local_rope] + (size_t)pos * d;
         for (uint32_t i_q = 0; i_q < group; i_q++) {
             float *q = row_of(c, KRN_BUF_Q, row) + (size_t)(head * group + i_q) * d;
             if (s->q_norm != NULL)
@@ -259,7 +265,8 @@ static void run_gate(struct cpu *c, const struct cpu_stage *s, struct gpu_member
     uint32_t begin, end;
     while (take_rows(m, c->n_rows, &begin, &end))
         for (uint32_t r = begin; r < end; r++)
-            c->fn->gate(row_of(c, KRN_BUF_G, r), row_of(c, KRN_BUF_U, r), s->gate_n);
+            (s->gelu ? c->fn->gate_gelu : c->fn->gate)(row_of(c, KRN_BUF_G, r),
+                                                       row_of(c, KRN_BUF_U, r), s->gate_n);
     gpu_team_end(m);
 }
 

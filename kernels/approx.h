@@ -54,4 +54,9 @@ static inline float krn_widen_bf16(uint16_t h) {
 }
 float krn_widen_f16(uint16_t h);
 
+/* gelu's tanh form is g / (1 + exp(-t)), t = g * (KRN_GELU_1 + KRN_GELU_3 * g^2): 2 * sqrt(2 / pi),
+ * and that times 0.044715. */
+#define KRN_GELU_1 1.5957691216057308f
+#define KRN_GELU_3 0.07135481282553747f
+
 #endif

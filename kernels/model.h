@@ -46,6 +46,9 @@ struct krn_config {
     bool tied, attn_bias, attn_out_bias, mlp_bias;
     uint32_t window; /* keys that a row of a windowed layer sees, itself included; 0: none is */
     uint32_t windowed[KRN_LAYERS_MAX / 32]; /* bit l: layer l attends within the window */
+    bool has_local_rope;                    /* windowed layers rotate by local_rope */
+    struct krn_rope local_rope;             /* zeros without it */
+    uint32_t score_scalar;                  /* scores are divided by its root; 0: by head_dim's */
     int64_t bos;                            /* -1: none */
     uint32_t n_eos;                         /* generation_config.json wins over config.json */
     uint32_t eos[KRN_EOS_MAX];
@@ -77,8 +80,8 @@ static inline bool krn_layer_windowed(const struct krn_config *c, uint32_t layer
 const struct krn_tensor *krn_model_tensor(const struct krn_model *model, const char *name);
 
 /* A model with seeded random weights in memory (tests, prove, the simulation); only the shape
- * fields of config are read: family ("": llama), vocab ... context, norm_eps, rope, tied, the bias
- * flags and the window. Scales keep activations of order one. */
+ * fields of config are read: family ("": llama), vocab ... score_scalar. Scales keep activations of
+ * order one. */
 enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype dtype,
                                 uint64_t seed, struct krn_model **out, struct status_note *note);
 /* Writes such a model as a directory of the Hugging Face layout (shards: number of safetensors

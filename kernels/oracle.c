@@ -14,7 +14,7 @@ struct krn_oracle {
     const struct krn_net *net;
     const struct krn_config *config;
     uint32_t context, pos, segments, segment, layers;
-    float *rope;          /* [context][head_dim] */
+    float *rope[2];       /* [context][head_dim]: of all layers, of windowed ones */
     float *keys, *values; /* [layer][context][kv_heads * head_dim] */
     float *buf[KRN_BUFS];
     float *hidden; /* [layers + 1][hidden] */
@@ -49,7 +49,7 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
         return status_say(note, STATUS_BAD_REQUEST,
                           "the oracle cannot hold %u tokens of heads of %u", context, c->head_dim);
     uint64_t kv = (uint64_t)c->layers * context * c->kv_heads * c->head_dim;
-    uint64_t n = 2 * kv + (uint64_t)context * c->head_dim + (c->layers + 1ull) * c->hidden;
+    uint64_t n = 2 * kv + 2ull * context * c->head_dim + (c->layers + 1ull) * c->hidden;
     for (int b = 0; b < KRN_BUFS; b++)
         n += buf_floats(c, (enum krn_buf)b);
     struct krn_oracle *o = calloc(1, sizeof *o);
@@ -69,14 +69,17 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
                              .memory = m};
     o->keys = m;
     o->values = m + kv;
-    o->rope = m + 2 * kv;
-    o->hidden = o->rope + (uint64_t)context * c->head_dim;
+    o->rope[0] = m + 2 * kv;
+    o->rope[1] = o->rope[0] + (uint64_t)context * c->head_dim;
+    o->hidden = o->rope[1] + (uint64_t)context * c->head_dim;
     m = o->hidden + (c->layers + 1ull) * c->hidden;
     for (int b = 0; b < KRN_BUFS; b++) {
         o->buf[b] = m;
         m += buf_floats(c, (enum krn_buf)b);
     }
-    krn_rope_table(&c->rope, c->head_dim, context, o->rope);
+    krn_rope_table(&c->rope, c->head_dim, context, o->rope[0]);
+    if (c->has_local_rope)
+        krn_rope_table(&c->local_rope, c->head_dim, context, o->rope[1]);
     *out = o;
     return STATUS_OK;
 }
@@ -97,11 +100,11 @@ const float *krn_oracle_hidden(const struct krn_oracle *o, uint32_t layer) {
     return o->hidden + (size_t)layer * o->config->hidden;
 }
 
-static void rope_kv(struct krn_oracle *o, uint32_t layer) {
+static void rope_kv(struct krn_oracle *o, const struct krn_op *op) {
     const struct krn_config *c = o->config;
-    const float *cs = o->rope + (size_t)o->pos * c->head_dim;
+    const float *cs = o->rope[op->local_rope] + (size_t)o->pos * c->head_dim;
     size_t width = (size_t)c->kv_heads * c->head_dim;
-    size_t at = ((size_t)layer * o->context + o->pos) * width;
+    size_t at = ((size_t)op->layer * o->context + o->pos) * width;
     for (uint32_t h = 0; h < c->heads; h++)
         krn_oracle_rope(o->buf[KRN_BUF_Q] + (size_t)h * c->head_dim, cs, c->head_dim);
     for (uint32_t h = 0; h < c->kv_heads; h++)
@@ -130,13 +133,20 @@ static void attend(struct krn_oracle *o, const struct krn_op *op) {
 /* Returns false when the final hidden state is not finite. */
 static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t token, bool logits) {
     const struct krn_config *c = o->config;
-    float *dst = o->buf[op->dst], *src = o->buf[op->src];
+    float *dst = o->buf[op->dst], *src = o->buf[op->src], *normed;
+    void (*norm)(const float *, const struct krn_tensor *, float *, uint32_t, float) =
+        op->one_more ? krn_oracle_norm_more : krn_oracle_norm;
     switch (op->kind) {
     case KRN_OP_EMBED:
         krn_oracle_embed(op->w, token, dst);
+        if (op->scale != 1.0f)
+            krn_oracle_scale(dst, op->scale, c->hidden);
         break;
     case KRN_OP_NORM:
-        krn_oracle_norm(src, op->w, dst, c->hidden, op->eps);
+        normed = op->add ? src : dst; /* a row that is added is not needed again */
+        norm(src, op->w, normed, c->hidden, op->eps);
+        for (uint32_t i = 0; op->add && i < c->hidden; i++)
+            dst[i] = dst[i] + normed[i];
         break;
     case KRN_OP_PRODUCT:
         if (op->dst != KRN_BUF_L || logits)
@@ -145,19 +155,19 @@ static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t toke
         break;
     case KRN_OP_HEAD_NORM:
         for (uint32_t at = 0; at < op->n; at += op->k)
-            krn_oracle_norm(dst + at, op->w, dst + at, op->k, op->eps);
+            norm(dst + at, op->w, dst + at, op->k, op->eps);
         break;
     case KRN_OP_ROPE_KV:
-        rope_kv(o, op->layer);
+        rope_kv(o, op);
         break;
     case KRN_OP_ATTEND:
         attend(o, op);
         break;
     case KRN_OP_GATE:
-        krn_oracle_gate(dst, o->buf[KRN_BUF_U], c->ffn);
+        (op->gelu ? krn_oracle_gate_gelu : krn_oracle_gate)(dst, o->buf[KRN_BUF_U], c->ffn);
         break;
     case KRN_OP_FINAL:
-        krn_oracle_norm(src, op->w, dst, c->hidden, op->eps);
+        norm(src, op->w, dst, c->hidden, op->eps);
         return krn_oracle_finite(src, c->hidden);
     default:
         CHECK(op->kind < KRN_OP_KINDS);

@@ -31,14 +31,24 @@ static float tree16(const float *lane) {
     return t[0];
 }
 
-void krn_oracle_norm(const float *x, const struct krn_tensor *w, float *y, uint32_t n, float eps) {
+static void norm(const float *x, const struct krn_tensor *w, bool more, float *y, uint32_t n,
+                 float eps) {
     float lane[16] = {0};
     for (uint32_t i = 0; i < n; i++)
         lane[i % 16] = fmaf(x[i], x[i], lane[i % 16]);
     float mean = tree16(lane) / (float)n;
     float r = 1.0f / sqrtf(mean + eps);
     for (uint32_t i = 0; i < n; i++)
-        y[i] = (x[i] * r) * element(w, i);
+        y[i] = (x[i] * r) * (more ? 1.0f + element(w, i) : element(w, i));
+}
+
+void krn_oracle_norm(const float *x, const struct krn_tensor *w, float *y, uint32_t n, float eps) {
+    norm(x, w, false, y, n, eps);
+}
+
+void krn_oracle_norm_more(const float *x, const struct krn_tensor *w, float *y, uint32_t n,
+                          float eps) {
+    norm(x, w, true, y, n, eps);
 }
 
 /* fmaf is one instruction where the CPU has it and a library call elsewhere; the same bits, since
@@ -101,6 +111,18 @@ void krn_oracle_rope(float *x, const float *cs, uint32_t head_dim) {
 void krn_oracle_gate(float *g, const float *u, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         g[i] = g[i] / (1.0f + krn_expf(-g[i])) * u[i];
+}
+
+void krn_oracle_gate_gelu(float *g, const float *u, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        float t = g[i] * fmaf(g[i] * g[i], KRN_GELU_3, KRN_GELU_1);
+        g[i] = g[i] / (1.0f + krn_expf(-t)) * u[i];
+    }
+}
+
+void krn_oracle_scale(float *x, float s, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = x[i] * s;
 }
 
 bool krn_oracle_finite(const float *x, uint32_t n) {

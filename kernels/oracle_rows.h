@@ -12,11 +12,16 @@
 void krn_oracle_embed(const struct krn_tensor *w, uint32_t row, float *y);
 /* w: n floats of any dtype. */
 void krn_oracle_norm(const float *x, const struct krn_tensor *w, float *y, uint32_t n, float eps);
+/* The same by 1 + w. */
+void krn_oracle_norm_more(const float *x, const struct krn_tensor *w, float *y, uint32_t n,
+                          float eps);
 /* y[n] (+)= tree(x . w[n]) + bias[n]; bias may be NULL. */
 void krn_oracle_product(const float *x, const struct krn_tensor *w, uint32_t segments,
                         const struct krn_tensor *bias, bool add, float *y);
 void krn_oracle_rope(float *x, const float *cs, uint32_t head_dim);
 void krn_oracle_gate(float *g, const float *u, uint32_t n);
+void krn_oracle_gate_gelu(float *g, const float *u, uint32_t n);
+void krn_oracle_scale(float *x, float s, uint32_t n);
 bool krn_oracle_finite(const float *x, uint32_t n);
 
 /* One row at position pos: keys and values are [position][kv_heads * head_dim]. */

@@ -173,6 +173,10 @@ struct krn_rowfn {
     void (*attend)(const struct krn_attend *a, uint32_t unit0, uint32_t unit1, void *scratch);
     /* g = silu(g) * u, n floats. numerics.md 7. */
     void (*gate)(float *g, const float *u, uint32_t n);
+    /* g = gelu(g) * u by gelu's tanh form. numerics.md 7. */
+    void (*gate_gelu)(float *g, const float *u, uint32_t n);
+    /* x = x * s. numerics.md 1. */
+    void (*scale)(float *x, float s, uint32_t n);
     /* y[i] = a[i] + b[i]: one node of the ranks' tree. y may be a or b. numerics.md 3. */
     void (*add)(const float *a, const float *b, float *y, uint32_t n);
     /* true when all n values are finite. numerics.md 8. */

@@ -214,6 +214,22 @@ static void probe_gate(struct probe *p) {
     }
 }
 
+static void probe_gate_gelu(struct probe *p) {
+    for (uint32_t n = 5; n <= 320; n *= 2) {
+        float *g = probe_floats(p, n, 7), *u = probe_floats(p, n, 3);
+        p->fn->gate_gelu(g, u, n);
+        probe_hash(p, g, n);
+    }
+}
+
+static void probe_scale(struct probe *p) {
+    for (uint32_t n = 1; n <= 243; n *= 3) {
+        float *x = probe_floats(p, n, 100);
+        p->fn->scale(x, 25.25f, n);
+        probe_hash(p, x, n);
+    }
+}
+
 static void probe_add(struct probe *p) {
     for (uint32_t n = 1; n <= 243; n *= 3) {
         float *a = probe_floats(p, n, 100), *b = probe_floats(p, n, 100);

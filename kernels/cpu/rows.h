@@ -81,6 +81,28 @@ static void rowfn_gate(float *g, const float *u, uint32_t n) {
         v_store_n(g + i, gate_16(v_load_n(g + i, n - i), v_load_n(u + i, n - i)), n - i);
 }
 
+VEC_FN v16 gate_gelu_16(v16 g, v16 u) {
+    v16 t = v_mul(g, v_fma(v_mul(g, g), v_set1(KRN_GELU_3), v_set1(KRN_GELU_1)));
+    v16 e = v_add(v_set1(1.0f), v_exp(v_neg(t)));
+    return v_mul(v_div(g, e), u);
+}
+
+static void rowfn_gate_gelu(float *g, const float *u, uint32_t n) {
+    uint32_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v_store(g + i, gate_gelu_16(v_load(g + i), v_load(u + i)));
+    if (i < n)
+        v_store_n(g + i, gate_gelu_16(v_load_n(g + i, n - i), v_load_n(u + i, n - i)), n - i);
+}
+
+static void rowfn_scale(float *x, float s, uint32_t n) {
+    uint32_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v_store(x + i, v_mul(v_load(x + i), v_set1(s)));
+    if (i < n)
+        v_store_n(x + i, v_mul(v_load_n(x + i, n - i), v_set1(s)), n - i);
+}
+
 static bool rowfn_finite(const float *x, uint32_t n) {
     uint32_t i = 0, good = 0xffffu;
     for (; i + 16 <= n; i += 16)

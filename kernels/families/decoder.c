@@ -3,15 +3,17 @@
  */
 #include "kernels/families/decoder.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "actors/check.h"
 #include "kernels/families/expect.h"
 #include "kernels/rowfn.h"
 
 enum dim { DIM_NONE, DIM_HIDDEN, DIM_Q, DIM_KV, DIM_FFN, DIM_HEAD };
-enum when { ALWAYS, ATTN_BIAS, ATTN_OUT_BIAS, MLP_BIAS, HEAD_NORMS };
+enum when { ALWAYS, ATTN_BIAS, ATTN_OUT_BIAS, MLP_BIAS, HEAD_NORMS, PLAIN, SANDWICH };
 
 enum slot {
     ATTN_NORM,
@@ -32,6 +34,9 @@ enum slot {
     DOWN_BIAS,
     Q_NORM,
     K_NORM,
+    PRE_MLP_NORM,
+    POST_ATTN_NORM,
+    POST_MLP_NORM,
     SLOTS
 };
 
@@ -47,7 +52,7 @@ static const struct {
     [K] = {"self_attn.k_proj.weight", DIM_KV, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
     [V] = {"self_attn.v_proj.weight", DIM_KV, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
     [O] = {"self_attn.o_proj.weight", DIM_HIDDEN, DIM_Q, KRN_ROLE_OUT, ALWAYS},
-    [MLP_NORM] = {"post_attention_layernorm.weight", DIM_HIDDEN, DIM_NONE, KRN_ROLE_NORM, ALWAYS},
+    [MLP_NORM] = {"post_attention_layernorm.weight", DIM_HIDDEN, DIM_NONE, KRN_ROLE_NORM, PLAIN},
     [GATE] = {"mlp.gate_proj.weight", DIM_FFN, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
     [UP] = {"mlp.up_proj.weight", DIM_FFN, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
     [DOWN] = {"mlp.down_proj.weight", DIM_HIDDEN, DIM_FFN, KRN_ROLE_OUT, ALWAYS},
@@ -60,6 +65,12 @@ static const struct {
     [DOWN_BIAS] = {"mlp.down_proj.bias", DIM_HIDDEN, DIM_NONE, KRN_ROLE_BIAS, MLP_BIAS},
     [Q_NORM] = {"self_attn.q_norm.weight", DIM_HEAD, DIM_NONE, KRN_ROLE_NORM, HEAD_NORMS},
     [K_NORM] = {"self_attn.k_norm.weight", DIM_HEAD, DIM_NONE, KRN_ROLE_NORM, HEAD_NORMS},
+    [PRE_MLP_NORM] = {"pre_feedforward_layernorm.weight", DIM_HIDDEN, DIM_NONE, KRN_ROLE_NORM,
+                      SANDWICH},
+    [POST_ATTN_NORM] = {"post_attention_layernorm.weight", DIM_HIDDEN, DIM_NONE, KRN_ROLE_NORM,
+                        SANDWICH},
+    [POST_MLP_NORM] = {"post_feedforward_layernorm.weight", DIM_HIDDEN, DIM_NONE, KRN_ROLE_NORM,
+                       SANDWICH},
 };
 
 static const char embed_name[] = "model.embed_tokens.weight";
@@ -94,6 +105,10 @@ static bool slot_used(const struct krn_decoder *d, const struct krn_config *c, e
         return c->mlp_bias;
     case HEAD_NORMS:
         return d->head_norms;
+    case PLAIN:
+        return !d->sandwich;
+    case SANDWICH:
+        return d->sandwich;
     case ALWAYS:
         break;
     }
@@ -111,6 +126,10 @@ static void slot_name(char *out, size_t bytes, uint32_t layer, enum slot s) {
     snprintf(out, bytes, "model.layers.%u.%s", layer, slots[s].name);
 }
 
+static enum krn_role norm_role(const struct krn_decoder *d) {
+    return d->one_more ? KRN_ROLE_NORM_MORE : KRN_ROLE_NORM;
+}
+
 bool krn_decoder_weight(const struct krn_decoder *d, const struct krn_config *c, uint32_t index,
                         struct krn_weight *out) {
     if (index == 0) {
@@ -118,7 +137,7 @@ bool krn_decoder_weight(const struct krn_decoder *d, const struct krn_config *c,
         return true;
     }
     if (index == 1) {
-        top_weight(out, norm_name, KRN_ROLE_NORM, c->hidden, 0);
+        top_weight(out, norm_name, norm_role(d), c->hidden, 0);
         return true;
     }
     index -= 2;
@@ -137,7 +156,8 @@ bool krn_decoder_weight(const struct krn_decoder *d, const struct krn_config *c,
     enum slot s = used[index % n];
     char name[sizeof out->name];
     slot_name(name, sizeof name, index / n, s);
-    top_weight(out, name, slots[s].role, dim_size(c, slots[s].out), dim_size(c, slots[s].in));
+    enum krn_role role = slots[s].role == KRN_ROLE_NORM ? norm_role(d) : slots[s].role;
+    top_weight(out, name, role, dim_size(c, slots[s].out), dim_size(c, slots[s].in));
     return true;
 }
 
@@ -171,8 +191,11 @@ static const struct krn_tensor *layer_weight(const struct build *b, uint32_t lay
     return weight(b, name);
 }
 
-static void emit_norm(struct build *b, uint32_t layer, enum slot s) {
-    struct krn_op *op = emit(b, KRN_OP_NORM, layer, KRN_BUF_X, KRN_BUF_H);
+static void emit_norm(struct build *b, uint32_t layer, enum slot s, enum krn_buf src,
+                      enum krn_buf dst) {
+    struct krn_op *op = emit(b, KRN_OP_NORM, layer, src, dst);
+    op->one_more = b->decoder->one_more;
+    op->add = dst == KRN_BUF_X;
     op->w = layer_weight(b, layer, s);
     op->n = op->k = b->model->config.hidden;
     op->eps = b->model->config.norm_eps;
@@ -196,6 +219,7 @@ static void emit_head_norm(struct build *b, uint32_t layer, enum slot s, enum kr
     op->k = b->model->config.head_dim;
     op->n = heads * op->k;
     op->eps = b->model->config.norm_eps;
+    op->one_more = b->decoder->one_more;
     op->split = split;
 }
 
@@ -205,27 +229,52 @@ static void emit_attention(struct build *b, uint32_t l) {
         emit_head_norm(b, l, Q_NORM, KRN_BUF_Q, c->heads, KRN_SPLIT_HEADS);
         emit_head_norm(b, l, K_NORM, KRN_BUF_K, c->kv_heads, KRN_SPLIT_KV_HEADS);
     }
-    emit(b, KRN_OP_ROPE_KV, l, KRN_BUF_Q, KRN_BUF_K)->split = KRN_SPLIT_HEADS;
-    struct krn_op *op = emit(b, KRN_OP_ATTEND, l, KRN_BUF_Q, KRN_BUF_A);
+    struct krn_op *op = emit(b, KRN_OP_ROPE_KV, l, KRN_BUF_Q, KRN_BUF_K);
     op->split = KRN_SPLIT_HEADS;
-    op->scale = krn_attend_scale(c->head_dim);
+    op->local_rope = c->has_local_rope && krn_layer_windowed(c, l);
+    op = emit(b, KRN_OP_ATTEND, l, KRN_BUF_Q, KRN_BUF_A);
+    op->split = KRN_SPLIT_HEADS;
+    op->scale = krn_attend_scale(c->score_scalar != 0 ? c->score_scalar : c->head_dim);
     op->window = krn_layer_windowed(c, l) ? c->window : 0;
 }
 
+/* A row-split product into the residual stream, normed first in a sandwich. */
+static void emit_out(struct build *b, uint32_t l, enum slot s, enum slot bias, enum slot norm,
+                     enum krn_buf src) {
+    bool sandwich = b->decoder->sandwich;
+    emit_product(b, l, s, bias, src, sandwich ? KRN_BUF_H : KRN_BUF_X, KRN_SPLIT_ROWS);
+    if (sandwich)
+        emit_norm(b, l, norm, KRN_BUF_H, KRN_BUF_X);
+}
+
 static void emit_layer(struct build *b, uint32_t l) {
-    emit_norm(b, l, ATTN_NORM);
+    emit_norm(b, l, ATTN_NORM, KRN_BUF_X, KRN_BUF_H);
     emit_product(b, l, Q, Q_BIAS, KRN_BUF_H, KRN_BUF_Q, KRN_SPLIT_HEADS);
     emit_product(b, l, K, K_BIAS, KRN_BUF_H, KRN_BUF_K, KRN_SPLIT_KV_HEADS);
     emit_product(b, l, V, V_BIAS, KRN_BUF_H, KRN_BUF_V, KRN_SPLIT_KV_HEADS);
     emit_attention(b, l);
-    emit_product(b, l, O, O_BIAS, KRN_BUF_A, KRN_BUF_X, KRN_SPLIT_ROWS);
-    emit_norm(b, l, MLP_NORM);
+    emit_out(b, l, O, O_BIAS, POST_ATTN_NORM, KRN_BUF_A);
+    emit_norm(b, l, b->decoder->sandwich ? PRE_MLP_NORM : MLP_NORM, KRN_BUF_X, KRN_BUF_H);
     emit_product(b, l, GATE, GATE_BIAS, KRN_BUF_H, KRN_BUF_G, KRN_SPLIT_COLUMNS);
     emit_product(b, l, UP, UP_BIAS, KRN_BUF_H, KRN_BUF_U, KRN_SPLIT_COLUMNS);
     struct krn_op *gate = emit(b, KRN_OP_GATE, l, KRN_BUF_U, KRN_BUF_G);
     gate->n = b->model->config.ffn;
     gate->split = KRN_SPLIT_COLUMNS;
-    emit_product(b, l, DOWN, DOWN_BIAS, KRN_BUF_G, KRN_BUF_X, KRN_SPLIT_ROWS);
+    gate->gelu = b->decoder->gelu;
+    emit_out(b, l, DOWN, DOWN_BIAS, POST_MLP_NORM, KRN_BUF_G);
+}
+
+/* The root of n in fp32, then rounded to the type, ties to even. */
+static float root_rounded(uint32_t n, enum krn_dtype dtype) {
+    float root = sqrtf((float)n); /* from 1 to 2^8: a normal number of every type */
+    uint32_t bits, drop = dtype == KRN_F32 ? 0 : dtype == KRN_BF16 ? 16 : 13;
+    memcpy(&bits, &root, sizeof bits);
+    if (drop != 0) {
+        bits += (1U << (drop - 1)) - 1 + (bits >> drop & 1);
+        bits = bits >> drop << drop;
+    }
+    memcpy(&root, &bits, sizeof root);
+    return root;
 }
 
 enum status krn_decoder_build(const struct krn_family *family, const struct krn_decoder *decoder,
@@ -234,7 +283,7 @@ enum status krn_decoder_build(const struct krn_family *family, const struct krn_
     enum { OPS_A_LAYER = 12, OPS_AROUND = 3 };
     const struct krn_config *c = &model->config;
     TRY(krn_expect_weights(family, model, note));
-    uint32_t a_layer = OPS_A_LAYER + (decoder->head_norms ? 2 : 0);
+    uint32_t a_layer = OPS_A_LAYER + (decoder->head_norms ? 2 : 0) + (decoder->sandwich ? 2 : 0);
     struct build b = {.decoder = decoder, .model = model, .max = c->layers * a_layer + OPS_AROUND};
     b.ops = calloc(b.max, sizeof *b.ops);
     if (b.ops == NULL)
@@ -244,12 +293,14 @@ enum status krn_decoder_build(const struct krn_family *family, const struct krn_
     op->w = weight(&b, embed_name);
     op->n = c->hidden;
     op->k = c->vocab;
+    op->scale = decoder->root_embed ? root_rounded(c->hidden, op->w->dtype) : 1.0F;
     for (uint32_t l = 0; l < c->layers; l++)
         emit_layer(&b, l);
     op = emit(&b, KRN_OP_FINAL, c->layers, KRN_BUF_X, KRN_BUF_H);
     op->w = weight(&b, norm_name);
     op->n = op->k = c->hidden;
     op->eps = c->norm_eps;
+    op->one_more = decoder->one_more;
     op = emit(&b, KRN_OP_PRODUCT, c->layers, KRN_BUF_H, KRN_BUF_L);
     op->w = weight(&b, c->tied ? embed_name : head_name);
     op->n = c->vocab;

@@ -10,6 +10,10 @@
 
 struct krn_decoder {
     bool head_norms; /* RMS norms of each query and key head, before the rotation */
+    bool sandwich;   /* norms also of what attention and MLP add to the residual stream */
+    bool one_more;   /* norms multiply by 1 + w */
+    bool gelu;       /* the gate is gelu's tanh form */
+    bool root_embed; /* embeddings times the root of hidden, rounded to the embeddings' type */
 };
 
 /* The parts of struct krn_family. */

@@ -11,7 +11,8 @@
 #include "kernels/families/registry.h"
 
 static const struct krn_family *const families[] = {&krn_family_llama, &krn_family_mistral,
-                                                    &krn_family_qwen2, &krn_family_qwen3};
+                                                    &krn_family_qwen2, &krn_family_qwen3,
+                                                    &krn_family_gemma3};
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
 const struct krn_family *krn_family_named(const char *name) {

@@ -24,13 +24,13 @@ enum krn_buf {
 };
 
 enum krn_op_kind {
-    KRN_OP_EMBED,     /* dst = w[token] (times scale if not 1) */
+    KRN_OP_EMBED,     /* dst = w[token] * scale */
     KRN_OP_NORM,      /* dst = rmsnorm(src) * w; add: dst += it */
     KRN_OP_PRODUCT,   /* dst = src . w^T + bias; split and add say how */
     KRN_OP_HEAD_NORM, /* each head of dst (Q or K) = rmsnorm(head) * w, just before ROPE_KV */
     KRN_OP_ROPE_KV,   /* rotate Q and K in place, then write K and V rows to their pages */
     KRN_OP_ATTEND,    /* A = attention(Q, pages) */
-    KRN_OP_GATE,      /* G = silu(G) * U */
+    KRN_OP_GATE,      /* G = silu(G) * U, or gelu */
     KRN_OP_FINAL,     /* H = norm(X) of the drawn rows only, compacted; finite check of every row */
     KRN_OP_KINDS
 };
@@ -53,8 +53,11 @@ struct krn_op {
     enum krn_split split;
     bool add; /* PRODUCT, NORM: dst += result (the residual); else dst = result */
     float eps;
-    float scale;     /* ATTEND: of the scores */
+    float scale;     /* EMBED: of the row, 1 leaves it alone; ATTEND: of the scores */
     uint32_t window; /* ATTEND: keys that a row sees, itself included; 0: all */
+    bool one_more;   /* NORM, HEAD_NORM, FINAL: the factor is 1 + w */
+    bool local_rope; /* ROPE_KV: by the angles of windowed layers */
+    bool gelu;       /* GATE: G = gelu(G) * U by its tanh form */
 };
 
 struct krn_net {
@@ -67,8 +70,9 @@ struct krn_net {
 enum krn_role {
     KRN_ROLE_EMBED,
     KRN_ROLE_NORM,
-    KRN_ROLE_IN,  /* a product from the residual stream */
-    KRN_ROLE_OUT, /* a product added to the residual stream */
+    KRN_ROLE_NORM_MORE, /* of a norm by 1 + w */
+    KRN_ROLE_IN,        /* a product from the residual stream */
+    KRN_ROLE_OUT,       /* a product added to the residual stream */
     KRN_ROLE_HEAD,
     KRN_ROLE_BIAS
 };
@@ -91,7 +95,7 @@ struct krn_family {
 };
 
 extern const struct krn_family krn_family_llama, krn_family_qwen2, krn_family_qwen3,
-    krn_family_mistral;
+    krn_family_mistral, krn_family_gemma3;
 
 /* Finds the model's family and builds its op list, checking every weight's presence and shape by
  * name. */

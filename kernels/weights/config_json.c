@@ -128,6 +128,10 @@ enum status krn_config_check(const char *file, const struct krn_config *c,
         return outside(file, "rms_norm_eps", (double)c->norm_eps, "not a finite number above 0",
                        note);
     TRY(rope_check(file, &c->rope, note));
+    if (c->has_local_rope)
+        TRY(rope_check(file, &c->local_rope, note));
+    if (c->score_scalar > CONFIG_HIDDEN_MAX)
+        TRY(range(file, "query_pre_attn_scalar", c->score_scalar, CONFIG_HIDDEN_MAX, note));
     TRY(window_check(file, c, note));
     TRY(tokens_check(file, c, note));
     return sampling_check(file, c, note);
@@ -135,9 +139,10 @@ enum status krn_config_check(const char *file, const struct krn_config *c,
 
 /* What a family's config.json can say, where families differ. */
 enum windows {
-    WINDOWS_NONE,    /* sliding_window and other layer_types are refused */
-    WINDOWS_ALL,     /* sliding_window is for every layer; 4096 when the key is missing */
-    WINDOWS_SWITCHED /* use_sliding_window; layer_types, or all layers from max_window_layers on */
+    WINDOWS_NONE,     /* sliding_window and other layer_types are refused */
+    WINDOWS_ALL,      /* sliding_window is for every layer; 4096 when the key is missing */
+    WINDOWS_SWITCHED, /* use_sliding_window; layer_types, or all layers from max_window_layers on */
+    WINDOWS_PATTERN   /* layer_types, or all layers but each sliding_window_pattern-th */
 };
 enum biases {
     BIASES_KEYS,      /* attention_bias for q, k, v and o; mlp_bias */
@@ -151,13 +156,21 @@ struct dialect {
     enum biases biases;
     bool head_dim_named;    /* never hidden_size / num_attention_heads */
     bool kv_heads_named;    /* never num_attention_heads */
-    const char *refused[3]; /* switches that must be off */
+    bool gemma;             /* gelu, tied by default, scores' scalar, two sets of angles */
+    const char *refused[3]; /* keys that must be null, missing or false */
 };
 static const struct dialect dialects[] = {
-    {"llama", WINDOWS_NONE, BIASES_KEYS, false, false, {NULL}},
-    {"mistral", WINDOWS_ALL, BIASES_NONE, false, true, {"attention_bias", "mlp_bias"}},
-    {"qwen2", WINDOWS_SWITCHED, BIASES_QKV, false, true, {"use_mrope", "mlp_bias"}},
-    {"qwen3", WINDOWS_SWITCHED, BIASES_ATTENTION, true, true, {"mlp_bias"}},
+    {"llama", WINDOWS_NONE, BIASES_KEYS, false, false, false, {NULL}},
+    {"mistral", WINDOWS_ALL, BIASES_NONE, false, true, false, {"attention_bias", "mlp_bias"}},
+    {"qwen2", WINDOWS_SWITCHED, BIASES_QKV, false, true, false, {"use_mrope", "mlp_bias"}},
+    {"qwen3", WINDOWS_SWITCHED, BIASES_ATTENTION, true, true, false, {"mlp_bias"}},
+    {"gemma3",
+     WINDOWS_PATTERN,
+     BIASES_ATTENTION,
+     true,
+     true,
+     true,
+     {"attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention"}},
 };
 
 static const struct dialect *dialect_of(const char *family) {
@@ -193,15 +206,19 @@ static void read_family(struct krn_fields *f, struct krn_config *c) {
 /* Known keys that change the computation and have no row function here. */
 static void refuse_unsupported(struct krn_fields *f, const struct dialect *d) {
     char quoted[KRN_QUOTE_BYTES];
-    const char *act = krn_field_text_or(f, "hidden_act", "silu");
-    if (strcmp(act, "silu") != 0)
-        krn_field_fault(f, STATUS_BAD_MODEL, "hidden_act", "is %s; this build knows silu",
-                        krn_quote(quoted, act));
+    const char *known = d->gemma ? "gelu_pytorch_tanh" : "silu";
+    const char *keys[] = {"hidden_act", d->gemma ? "hidden_activation" : "hidden_act"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *act = krn_field_text_or(f, keys[i], known);
+        if (strcmp(act, known) != 0)
+            krn_field_fault(f, STATUS_BAD_MODEL, keys[i], "is %s; this build knows %s",
+                            krn_quote(quoted, act), known);
+    }
     if (d->windows == WINDOWS_NONE && krn_field(f, "sliding_window") != NULL)
         krn_field_fault(f, STATUS_BAD_MODEL, "sliding_window",
                         "is set; this build knows full attention only in this family");
     for (size_t i = 0; i < sizeof d->refused / sizeof d->refused[0] && d->refused[i] != NULL; i++)
-        if (krn_field_bool_or(f, d->refused[i], false))
+        if (krn_field(f, d->refused[i]) != NULL && !json_is_false(krn_field(f, d->refused[i])))
             krn_field_fault(f, STATUS_BAD_MODEL, d->refused[i],
                             "is set; this build does not know that in this family");
     const json_t *quantization = krn_field(f, "quantization_config");
@@ -239,32 +256,44 @@ static void read_layer_types(struct krn_fields *f, const json_t *types, bool win
                         "is not a list of %u names, one a layer", c->layers);
 }
 
+/* Windows by rule, where the file does not name each layer's kind. */
+static void read_window_rule(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
+    enum { GEMMA_PATTERN = 6 };
+    uint32_t from = 0, pattern = UINT32_MAX;
+    if (d->windows == WINDOWS_SWITCHED)
+        from = krn_field_u32(f, "max_window_layers", 0, KRN_LAYERS_MAX);
+    if (d->windows == WINDOWS_PATTERN) {
+        pattern = krn_field_u32_or(f, "_sliding_window_pattern", GEMMA_PATTERN, 1, KRN_LAYERS_MAX);
+        pattern = krn_field_u32_or(f, "sliding_window_pattern", pattern, 1, KRN_LAYERS_MAX);
+    }
+    for (uint32_t l = from; l < c->layers && f->status == STATUS_OK; l++)
+        if ((l + 1) % pattern != 0)
+            set_windowed(c, l);
+}
+
 /* Which layers attend within a window, and its width. */
 static void read_windows(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
     enum { MISTRAL_WINDOW = 4096 };
     if (f->status != STATUS_OK)
         return;
     const json_t *types = krn_field(f, "layer_types");
-    bool on = d->windows == WINDOWS_ALL ||
-              (d->windows == WINDOWS_SWITCHED && krn_field_bool_or(f, "use_sliding_window", false));
-    if (d->windows == WINDOWS_ALL && krn_field(f, "sliding_window") == NULL)
-        on = json_object_get(f->object, "sliding_window") == NULL; /* null is off, missing is not */
-    if (types != NULL) {
+    bool on = d->windows == WINDOWS_PATTERN, all = d->windows == WINDOWS_ALL;
+    if (d->windows == WINDOWS_SWITCHED)
+        on = krn_field_bool_or(f, "use_sliding_window", false);
+    if (all) /* null is off, missing is not */
+        on = krn_field(f, "sliding_window") != NULL ||
+             json_object_get(f->object, "sliding_window") == NULL;
+    if (types != NULL)
         read_layer_types(f, types, on, c);
-    } else if (on) {
-        uint32_t from = d->windows == WINDOWS_ALL
-                            ? 0
-                            : krn_field_u32(f, "max_window_layers", 0, KRN_LAYERS_MAX);
-        for (uint32_t l = from; l < c->layers; l++)
-            set_windowed(c, l);
-    }
+    else if (on)
+        read_window_rule(f, d, c);
     bool any = false;
     for (uint32_t l = 0; l < c->layers; l++)
         any = any || krn_layer_windowed(c, l);
-    if (any)
-        c->window = d->windows == WINDOWS_ALL
-                        ? krn_field_u32_or(f, "sliding_window", MISTRAL_WINDOW, 1, KRN_CONTEXT_MAX)
-                        : krn_field_u32(f, "sliding_window", 1, KRN_CONTEXT_MAX);
+    if (any && all)
+        c->window = krn_field_u32_or(f, "sliding_window", MISTRAL_WINDOW, 1, KRN_CONTEXT_MAX);
+    else if (any)
+        c->window = krn_field_u32(f, "sliding_window", 1, KRN_CONTEXT_MAX);
 }
 
 static void read_biases(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
@@ -305,26 +334,12 @@ static void read_rope_kind(struct krn_fields *f, struct krn_rope *r) {
     }
 }
 
-/* Older files: rope_theta and rope_scaling; newer ones: rope_parameters with rope_theta inside. */
-static void read_rope(struct krn_fields *f, struct krn_rope *r) {
-    const json_t *scaling = krn_field(f, "rope_scaling");
-    const json_t *parameters = krn_field(f, "rope_parameters");
-    if (scaling != NULL && parameters != NULL && !json_equal(scaling, parameters))
-        krn_field_fault(f, STATUS_BAD_MODEL, "rope_scaling",
-                        "and rope_parameters are both set and differ");
-    r->kind = KRN_ROPE_PLAIN;
-    r->theta = krn_field_number_or(f, "rope_theta", 10000.0);
-    const char *key = parameters != NULL ? "rope_parameters" : "rope_scaling";
-    const json_t *object = parameters != NULL ? parameters : scaling;
-    if (object == NULL || f->status != STATUS_OK)
-        return;
-    if (!json_is_object(object)) {
-        krn_field_fault(f, STATUS_BAD_FILE, key, "is not an object");
-        return;
-    }
+/* One set of angles; r holds its defaults. */
+static void read_rope_object(struct krn_fields *f, const json_t *object, const char *where,
+                             struct krn_rope *r) {
     struct krn_fields in = *f;
     in.object = object;
-    in.where = parameters != NULL ? "rope_parameters." : "rope_scaling.";
+    in.where = where;
     const char *inner;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)object, inner, value) {
@@ -339,6 +354,48 @@ static void read_rope(struct krn_fields *f, struct krn_rope *r) {
                         "is not 1; this build rotates whole heads");
     read_rope_kind(&in, r);
     f->status = in.status;
+}
+
+/* rope_parameters with an object for each kind of layer. True when the file is of this form. */
+static bool read_rope_pair(struct krn_fields *f, const json_t *parameters, struct krn_config *c) {
+    const json_t *full = json_object_get(parameters, "full_attention");
+    const json_t *local = json_object_get(parameters, "sliding_attention");
+    if (!json_is_object(full) || !json_is_object(local))
+        return false;
+    if (json_object_size(parameters) != 2)
+        krn_field_fault(f, STATUS_BAD_MODEL, "rope_parameters",
+                        "holds more than full_attention and sliding_attention");
+    read_rope_object(f, full, "rope_parameters.full_attention.", &c->rope);
+    read_rope_object(f, local, "rope_parameters.sliding_attention.", &c->local_rope);
+    return true;
+}
+
+/* Older files: rope_theta and rope_scaling; newer ones: rope_parameters with rope_theta inside. */
+static void read_rope(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
+    const json_t *scaling = krn_field(f, "rope_scaling");
+    const json_t *parameters = krn_field(f, "rope_parameters");
+    if (scaling != NULL && parameters != NULL && !json_equal(scaling, parameters))
+        krn_field_fault(f, STATUS_BAD_MODEL, "rope_scaling",
+                        "and rope_parameters are both set and differ");
+    c->rope.kind = KRN_ROPE_PLAIN;
+    c->rope.theta = krn_field_number_or(f, "rope_theta", d->gemma ? 1000000.0 : 10000.0);
+    if (d->gemma) {
+        c->has_local_rope = true;
+        c->local_rope.kind = KRN_ROPE_PLAIN;
+        c->local_rope.theta = krn_field_number_or(f, "rope_local_base_freq", 10000.0);
+    }
+    const char *key = parameters != NULL ? "rope_parameters" : "rope_scaling";
+    const json_t *object = parameters != NULL ? parameters : scaling;
+    if (object == NULL || f->status != STATUS_OK)
+        return;
+    if (!json_is_object(object)) {
+        krn_field_fault(f, STATUS_BAD_FILE, key, "is not an object");
+        return;
+    }
+    if (d->gemma && object == parameters && read_rope_pair(f, parameters, c))
+        return;
+    read_rope_object(f, object, parameters != NULL ? "rope_parameters." : "rope_scaling.",
+                     &c->rope);
 }
 
 static void read_shape(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
@@ -362,7 +419,9 @@ static void read_shape(struct krn_fields *f, const struct dialect *d, struct krn
         c->head_dim = c->hidden / c->heads;
     }
     c->norm_eps = narrow(krn_field_number_or(f, "rms_norm_eps", 1e-6));
-    c->tied = krn_field_bool_or(f, "tie_word_embeddings", false);
+    c->tied = krn_field_bool_or(f, "tie_word_embeddings", d->gemma);
+    if (d->gemma)
+        c->score_scalar = krn_field_u32(f, "query_pre_attn_scalar", 1, CONFIG_HIDDEN_MAX);
     read_biases(f, d, c);
     read_windows(f, d, c);
 }
@@ -426,7 +485,7 @@ enum status krn_config_parse(const char *file, const void *json, size_t n,
     const struct dialect *d = dialect_of(c.family);
     refuse_unsupported(&f, d);
     read_shape(&f, d, &c);
-    read_rope(&f, &c.rope);
+    read_rope(&f, d, &c);
     read_bos(&f, &c);
     read_eos(&f, &c);
     json_decref(root);

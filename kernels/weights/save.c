@@ -129,26 +129,45 @@ static const char *torch_dtype(const struct krn_model *model) {
     return words[model->n_tensors > 0 ? model->tensors[0].dtype : KRN_F32];
 }
 
-/* What a family's file says beyond Llama's: its windows. Keys of Llama's that it has not are
- * gone. */
-static enum status family_json(const struct krn_config *c, json_t *root) {
-    int bad = 0;
-    json_t *window = c->window == 0 ? json_null() : json_integer(c->window);
-    if (strcmp(c->family, "llama") == 0)
-        return STATUS_OK;
-    json_object_del(root, "mlp_bias");
-    if (strcmp(c->family, "qwen3") != 0)
-        json_object_del(root, "attention_bias");
-    bad |= json_object_set_new(root, "sliding_window", window);
-    if (strcmp(c->family, "mistral") == 0)
-        return bad == 0 ? STATUS_OK : STATUS_NO_MEMORY;
-    bad |= json_object_set_new(root, "use_sliding_window", json_boolean(c->window != 0));
+static int put(json_t *root, const char *key, json_t *value) {
+    return json_object_set_new(root, key, value);
+}
+
+static json_t *layer_types_json(const struct krn_config *c) {
     json_t *types = json_array();
-    for (uint32_t l = 0; l < c->layers; l++)
-        bad |= json_array_append_new(
-            types, json_string(krn_layer_windowed(c, l) ? "sliding_attention" : "full_attention"));
-    bad |= json_object_set_new(root, "layer_types", types);
-    return bad == 0 ? STATUS_OK : STATUS_NO_MEMORY;
+    for (uint32_t l = 0; types != NULL && l < c->layers; l++) {
+        const char *type = krn_layer_windowed(c, l) ? "sliding_attention" : "full_attention";
+        if (json_array_append_new(types, json_string(type)) != 0) {
+            json_decref(types);
+            types = NULL;
+        }
+    }
+    return types;
+}
+
+static int gemma_json(const struct krn_config *c, json_t *root) {
+    json_object_del(root, "hidden_act");
+    return put(root, "hidden_activation", json_string("gelu_pytorch_tanh")) |
+           put(root, "rope_local_base_freq", json_real(c->local_rope.theta)) |
+           put(root, "query_pre_attn_scalar", json_integer(c->score_scalar));
+}
+
+/* What a family's file says beyond Llama's, and without the keys that it has not. False when there
+ * is no memory. */
+static bool family_json(const struct krn_config *c, json_t *root) {
+    bool gemma = strcmp(c->family, "gemma3") == 0;
+    if (strcmp(c->family, "llama") == 0)
+        return true;
+    json_object_del(root, "mlp_bias");
+    if (strcmp(c->family, "qwen3") != 0 && !gemma)
+        json_object_del(root, "attention_bias");
+    int bad = put(root, "sliding_window", c->window == 0 ? json_null() : json_integer(c->window));
+    if (strcmp(c->family, "mistral") == 0)
+        return bad == 0;
+    bad |= put(root, "layer_types", layer_types_json(c));
+    bad |=
+        gemma ? gemma_json(c, root) : put(root, "use_sliding_window", json_boolean(c->window != 0));
+    return bad == 0;
 }
 
 static json_t *config_json(const struct krn_model *model, const char *architecture) {
@@ -167,7 +186,7 @@ static json_t *config_json(const struct krn_model *model, const char *architectu
                              "bos_token_id", c->bos < 0 ? json_null() : json_integer(c->bos),
                              "eos_token_id", eos_json(c), "torch_dtype", torch_dtype(model));
     if (root == NULL || more == NULL || json_object_update(root, more) != 0 ||
-        family_json(c, root) != STATUS_OK) {
+        !family_json(c, root)) {
         json_decref(root);
         root = NULL;
     }
@@ -320,6 +339,13 @@ static enum status layout_check(const struct krn_config *c, const char *label,
     if (c->window != 0 && (llama || (mistral && !all)))
         return status_say(note, STATUS_UNSUPPORTED,
                           "%s: the layout of %s cannot say which layers have a window", label,
+                          c->family);
+    bool gemma = strcmp(c->family, "gemma3") == 0;
+    if (gemma !=
+            (c->has_local_rope && c->score_scalar != 0 && c->local_rope.kind == KRN_ROPE_PLAIN) ||
+        (!gemma && (c->has_local_rope || c->score_scalar != 0)))
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "%s: the layout of %s has other angles or scales of attention", label,
                           c->family);
     return STATUS_OK;
 }

@@ -96,6 +96,15 @@ static void hash_text(XXH3_state_t *h, const char *text) {
     XXH3_128bits_update(h, text, n);
 }
 
+static void hash_rope(XXH3_state_t *h, const struct krn_rope *r) {
+    hash_u64(h, r->kind);
+    hash_f64(h, r->theta);
+    hash_f64(h, r->factor);
+    hash_f64(h, r->low_freq_factor);
+    hash_f64(h, r->high_freq_factor);
+    hash_u64(h, r->original_context);
+}
+
 /* Every field in a fixed order and width; a new field is appended and the version in the first line
  * raised. */
 static void hash_config(XXH3_state_t *h, const struct krn_config *c) {
@@ -106,12 +115,7 @@ static void hash_config(XXH3_state_t *h, const struct krn_config *c) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         hash_u64(h, sizes[i]);
     hash_f64(h, (double)c->norm_eps);
-    hash_u64(h, c->rope.kind);
-    hash_f64(h, c->rope.theta);
-    hash_f64(h, c->rope.factor);
-    hash_f64(h, c->rope.low_freq_factor);
-    hash_f64(h, c->rope.high_freq_factor);
-    hash_u64(h, c->rope.original_context);
+    hash_rope(h, &c->rope);
     hash_u64(h, (uint64_t)c->tied | (uint64_t)c->attn_bias << 1 | (uint64_t)c->attn_out_bias << 2 |
                     (uint64_t)c->mlp_bias << 3 | (uint64_t)c->has_sampling << 4);
     hash_u64(h, (uint64_t)c->bos);
@@ -126,6 +130,14 @@ static void hash_config(XXH3_state_t *h, const struct krn_config *c) {
         hash_u64(h, c->window);
         for (uint32_t l = 0; l < c->layers; l++)
             hash_u64(h, krn_layer_windowed(c, l));
+    }
+    if (c->has_local_rope) {
+        hash_text(h, "local rope");
+        hash_rope(h, &c->local_rope);
+    }
+    if (c->score_scalar != 0) {
+        hash_text(h, "score scalar");
+        hash_u64(h, c->score_scalar);
     }
 }
 

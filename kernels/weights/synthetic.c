@@ -69,6 +69,7 @@ static void spread(const struct krn_config *c, const struct krn_weight *w, float
         *offset = 1.0F;
         *reach = 0.25F;
         return;
+    case KRN_ROLE_NORM_MORE:
     case KRN_ROLE_BIAS:
         *reach = 0.25F;
         return;

@@ -70,6 +70,13 @@ const struct truth_shape truth_shapes[TRUTH_SHAPES] = {
       .ffn = 128, .tied = false},
      KRN_F32,
      8},
+    {"gemma3",
+     {BASE, .family = "gemma3", .vocab = 75, .hidden = 56, .heads = 4, .kv_heads = 2,
+      .head_dim = 32, .ffn = 128, .tied = true, .window = 66, .windowed = {1},
+      .has_local_rope = true, .local_rope = {.kind = KRN_ROPE_PLAIN, .theta = 500},
+      .score_scalar = 20},
+     KRN_BF16,
+     4},
 };
 
 void truth_make(struct truth *t, const struct rig_model *m, uint64_t seed) {

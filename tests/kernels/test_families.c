@@ -27,6 +27,8 @@ static const struct member {
      true,
      14,
      {.attn_bias = true, .attn_out_bias = true, .window = 5, .windowed = {1}}},
+    {"gemma3", "Gemma3ForCausalLM", true, 16, {.tied = true, .window = 5, .windowed = {2}}},
+    {"gemma3", "Gemma3ForCausalLM", true, 16, {.attn_bias = true, .attn_out_bias = true}},
 };
 enum { MEMBERS = sizeof members / sizeof members[0] };
 
@@ -38,6 +40,11 @@ static struct krn_config config_of(const struct member *m) {
     c.tied = m->set.tied;
     c.window = m->set.window;
     c.windowed[0] = m->set.windowed[0];
+    if (strcmp(m->name, "gemma3") == 0) {
+        c.has_local_rope = true;
+        c.local_rope = (struct krn_rope){.kind = KRN_ROPE_PLAIN, .theta = 300.5};
+        c.score_scalar = 50;
+    }
     return c;
 }
 
@@ -64,6 +71,7 @@ static void check_head_norm(const struct krn_net *net, uint32_t layer, enum krn_
     const struct krn_config *c = &net->model->config;
     const struct krn_op *op = find(net, layer, KRN_OP_HEAD_NORM, buf);
     ck_assert_ptr_nonnull(op);
+    ck_assert_int_eq(op->one_more, strcmp(c->family, "gemma3") == 0);
     snprintf(full, sizeof full, "model.layers.%u.self_attn.%s.weight", layer, name);
     ck_assert_str_eq(op->w->name, full);
     ck_assert(op->src == buf && op->n == heads * c->head_dim && op->k == c->head_dim);
@@ -81,7 +89,8 @@ START_TEST(test_ops) {
     for (uint32_t l = 0; l < c.layers; l++) {
         const struct krn_op *attend = find(&net, l, KRN_OP_ATTEND, KRN_BUF_A);
         ck_assert_uint_eq(attend->window, c.windowed[0] >> l & 1 ? c.window : 0);
-        ck_assert(attend->scale == krn_attend_scale(c.head_dim));
+        ck_assert(attend->scale ==
+                  krn_attend_scale(c.score_scalar != 0 ? c.score_scalar : c.head_dim));
         for (enum krn_buf b = KRN_BUF_Q; b <= KRN_BUF_V; b++)
             ck_assert_int_eq(find(&net, l, KRN_OP_PRODUCT, b)->bias != NULL, c.attn_bias);
         if (m->head_norms) {
@@ -96,6 +105,50 @@ START_TEST(test_ops) {
             ck_assert_ptr_null(net.ops[i].bias);
     krn_net_free(&net);
     krn_model_close(model);
+}
+END_TEST
+
+/* Where norms stand in a sandwich, and what else is Gemma's. */
+START_TEST(test_gemma) {
+    static const struct {
+        const char *name;
+        enum krn_buf src, dst;
+    } norms[] = {{"input_layernorm", KRN_BUF_X, KRN_BUF_H},
+                 {"self_attn.q_norm", KRN_BUF_Q, KRN_BUF_Q},
+                 {"self_attn.k_norm", KRN_BUF_K, KRN_BUF_K},
+                 {"post_attention_layernorm", KRN_BUF_H, KRN_BUF_X},
+                 {"pre_feedforward_layernorm", KRN_BUF_X, KRN_BUF_H},
+                 {"post_feedforward_layernorm", KRN_BUF_H, KRN_BUF_X}};
+    static const float roots[KRN_DTYPES] = {
+        [KRN_F32] = 6.92820323F, [KRN_F16] = 6.9296875F, [KRN_BF16] = 6.9375F}; /* of 48 */
+    struct krn_config c = config_of(&members[6]);
+    for (int dtype = 0; dtype < KRN_DTYPES; dtype++) {
+        struct krn_model *m = NULL;
+        struct krn_net net;
+        OK(krn_model_synthetic(&c, (enum krn_dtype)dtype, 1, &m, &note));
+        OK(krn_net_build(m, &net, &note));
+        ck_assert(net.ops[0].kind == KRN_OP_EMBED && net.ops[0].scale == roots[dtype]);
+        for (uint32_t i = 0, at = 0; i < net.n_ops; i++) {
+            const struct krn_op *op = &net.ops[i];
+            char name[96];
+            if (op->kind == KRN_OP_ROPE_KV)
+                ck_assert_int_eq(op->local_rope, op->layer == 1);
+            if (op->kind == KRN_OP_GATE)
+                ck_assert(op->gelu);
+            if (op->kind == KRN_OP_PRODUCT && op->split == KRN_SPLIT_ROWS)
+                ck_assert(op->dst == KRN_BUF_H && !op->add);
+            if (op->kind != KRN_OP_NORM && op->kind != KRN_OP_HEAD_NORM)
+                continue;
+            snprintf(name, sizeof name, "model.layers.%u.%s.weight", op->layer, norms[at].name);
+            ck_assert_str_eq(op->w->name, name);
+            ck_assert(op->src == norms[at].src && op->dst == norms[at].dst && op->one_more);
+            ck_assert_int_eq(op->add, op->dst == KRN_BUF_X);
+            at = (at + 1) % (sizeof norms / sizeof norms[0]);
+        }
+        ck_assert(net.ops[net.n_ops - 2].kind == KRN_OP_FINAL && net.ops[net.n_ops - 2].one_more);
+        krn_net_free(&net);
+        krn_model_close(m);
+    }
 }
 END_TEST
 
@@ -143,21 +196,24 @@ START_TEST(test_round_trip) {
 }
 END_TEST
 
-/* The window is part of what a model is. */
+/* The window, the local angles and the scores' scale are part of what a model is. */
 START_TEST(test_fingerprint) {
-    struct krn_config c[4];
-    struct krn_model *m[4];
-    for (int i = 0; i < 4; i++)
-        c[i] = config_of(&members[1]);
+    enum { N = 7 };
+    struct krn_config c[N];
+    struct krn_model *m[N];
+    for (int i = 0; i < N; i++)
+        c[i] = config_of(&members[i < 4 ? 1 : 6]);
     c[1].window++;
     c[2].windowed[0] = 1;
     c[3].window = c[3].windowed[0] = 0;
-    for (int i = 0; i < 4; i++)
+    c[5].local_rope.theta += 1;
+    c[6].score_scalar++;
+    for (int i = 0; i < N; i++)
         m[i] = synthetic(&c[i]);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < N; i++)
         for (int j = 0; j < i; j++)
             ck_assert_mem_ne(m[i]->fingerprint, m[j]->fingerprint, sizeof m[i]->fingerprint);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < N; i++)
         krn_model_close(m[i]);
 }
 END_TEST
@@ -176,6 +232,10 @@ START_TEST(test_save_refused) {
         {"qwen2", "biases", {.attn_bias = true, .mlp_bias = true}},
         {"qwen3", "attention_bias", {.attn_bias = true}},
         {"qwen3", "biases", {.mlp_bias = true}},
+        {"qwen3", "scales of attention", {.score_scalar = 16}},
+        {"qwen3", "angles", {.has_local_rope = true}},
+        {"gemma3", "scales of attention", {.has_local_rope = true}},
+        {"gemma3", "angles", {.score_scalar = 16}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct krn_config c = small_config();
@@ -185,6 +245,10 @@ START_TEST(test_save_refused) {
         c.mlp_bias = cases[i].set.mlp_bias;
         c.window = cases[i].set.window;
         c.windowed[0] = cases[i].set.windowed[0];
+        c.score_scalar = cases[i].set.score_scalar;
+        c.has_local_rope = cases[i].set.has_local_rope;
+        if (c.has_local_rope)
+            c.local_rope = c.rope;
         struct krn_model *m = synthetic(&c);
         ck_assert_int_eq(krn_model_save(m, "/tmp/roundhouse-test-never", 1, &note),
                          STATUS_UNSUPPORTED);
@@ -202,6 +266,9 @@ END_TEST
 #define MISTRAL "{\"architectures\":[\"MistralForCausalLM\"],\"num_key_value_heads\":2," SHAPE
 #define QWEN3                                                                                      \
     "{\"architectures\":[\"Qwen3ForCausalLM\"],\"num_key_value_heads\":2,\"head_dim\":32," SHAPE
+#define GEMMA_BARE                                                                                 \
+    "{\"architectures\":[\"Gemma3ForCausalLM\"],\"num_key_value_heads\":2,\"head_dim\":32," SHAPE
+#define GEMMA             GEMMA_BARE ",\"query_pre_attn_scalar\":32,\"sliding_window\":64"
 #define TYPES(a, b, c, d) ",\"layer_types\":[\"" a "\",\"" b "\",\"" c "\",\"" d "\"]"
 #define FULL              "full_attention"
 #define LOCAL             "sliding_attention"
@@ -236,6 +303,13 @@ static const struct {
     {QWEN3 ",\"attention_bias\":true}", 0, 0, true, true},
     {QWEN3 ",\"use_sliding_window\":true,\"sliding_window\":7,\"max_window_layers\":0}", 7, 15,
      false, false},
+    {GEMMA ",\"hidden_activation\":\"gelu_pytorch_tanh\",\"attn_logit_softcapping\":null,"
+           "\"final_logit_softcapping\":null,\"use_bidirectional_attention\":false}",
+     64, 15, false, false}, /* the sixth layer would see everything */
+    {GEMMA ",\"sliding_window_pattern\":2}", 64, 5, false, false},
+    {GEMMA ",\"_sliding_window_pattern\":3,\"attention_bias\":true}", 64, 11, true, true},
+    {GEMMA TYPES(FULL, LOCAL, FULL, FULL) "}", 64, 2, false, false},
+    {GEMMA ",\"sliding_window_pattern\":1}", 0, 0, false, false},
 };
 
 START_TEST(test_accepted) {
@@ -274,6 +348,22 @@ static const struct {
     {MISTRAL ",\"sliding_window\":\"x\"}", {"sliding_window"}},
     {QWEN3 ",\"head_dim\":null}", {"head_dim"}},
     {QWEN3 ",\"mlp_bias\":true}", {"mlp_bias is set"}},
+    {GEMMA ",\"hidden_activation\":\"gelu\"}", {"hidden_activation is gelu", "gelu_pytorch_tanh"}},
+    {GEMMA ",\"hidden_act\":\"silu\"}", {"hidden_act is silu", "gelu_pytorch_tanh"}},
+    {GEMMA ",\"attn_logit_softcapping\":50.0}", {"attn_logit_softcapping is set"}},
+    {GEMMA ",\"final_logit_softcapping\":30.0}", {"final_logit_softcapping is set"}},
+    {GEMMA ",\"use_bidirectional_attention\":true}", {"use_bidirectional_attention is set"}},
+    {GEMMA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":2}}", {"rope_type is yarn"}},
+    {GEMMA ",\"rope_local_base_freq\":0.5}", {"rope_theta is 0.5"}},
+    {GEMMA ",\"rope_parameters\":{\"full_attention\":{},\"sliding_attention\":{},\"x\":{}}}",
+     {"rope_parameters", "holds more"}},
+    {GEMMA ",\"rope_parameters\":{\"full_attention\":{}}}", {"full_attention is an object"}},
+    {GEMMA_BARE ",\"sliding_window\":64}", {"query_pre_attn_scalar"}},
+    {GEMMA_BARE ",\"sliding_window\":64,\"query_pre_attn_scalar\":0}",
+     {"query_pre_attn_scalar is 0"}},
+    {GEMMA_BARE ",\"query_pre_attn_scalar\":32}", {"sliding_window"}},
+    {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]," SHAPE "}",
+     {"Gemma3ForConditionalGeneration", "Gemma3ForCausalLM"}},
     {"{\"architectures\":[\"Qwen3MoeForCausalLM\"]," SHAPE "}",
      {"Qwen3MoeForCausalLM", "knows LlamaForCausalLM", "Qwen3ForCausalLM"}},
 };
@@ -288,6 +378,29 @@ START_TEST(test_refused) {
     check_line(refused[_i].words, text);
     free(text);
     json_decref(root);
+}
+END_TEST
+
+/* Both forms of two sets of angles, and what is assumed where the file says nothing. */
+START_TEST(test_gemma_fields) {
+    struct krn_config c;
+    OK(parse(GEMMA "}", &c));
+    ck_assert(c.tied && c.score_scalar == 32 && c.has_local_rope);
+    ck_assert(c.rope.kind == KRN_ROPE_PLAIN && c.rope.theta == 1e6);
+    ck_assert(c.local_rope.kind == KRN_ROPE_PLAIN && c.local_rope.theta == 1e4);
+    OK(parse(GEMMA ",\"tie_word_embeddings\":false,\"rope_theta\":5e5,"
+                   "\"rope_local_base_freq\":2e4,"
+                   "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8.0}}",
+             &c));
+    ck_assert(!c.tied && c.rope.kind == KRN_ROPE_LINEAR && c.rope.factor == 8.0);
+    ck_assert(c.rope.theta == 5e5 && c.local_rope.theta == 2e4);
+    ck_assert(c.local_rope.kind == KRN_ROPE_PLAIN);
+    OK(parse(GEMMA ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"linear\","
+                   "\"factor\":4.0,\"rope_theta\":7e5},\"sliding_attention\":{\"rope_type\":"
+                   "\"default\",\"rope_theta\":3e4}}}",
+             &c));
+    ck_assert(c.rope.kind == KRN_ROPE_LINEAR && c.rope.factor == 4.0 && c.rope.theta == 7e5);
+    ck_assert(c.local_rope.kind == KRN_ROPE_PLAIN && c.local_rope.theta == 3e4);
 }
 END_TEST
 
@@ -322,6 +435,8 @@ int main(void) {
     tcase_add_loop_test(t, test_accepted, 0, sizeof accepted / sizeof accepted[0]);
     tcase_add_loop_test(t, test_refused, 0, sizeof refused / sizeof refused[0]);
     tcase_add_test(t, test_window_check);
+    tcase_add_test(t, test_gemma);
+    tcase_add_test(t, test_gemma_fields);
     suite_add_tcase(s, t);
     return test_run(s);
 }

@@ -19,7 +19,7 @@ struct runner {
     const struct krn_config *c;
     struct krn_profile profile;
     struct krn_packed *w; /* one an op */
-    float *rope, *buf[KRN_BUFS];
+    float *rope[2], *buf[KRN_BUFS];
     size_t width[KRN_BUFS];
     struct krn_kv kv;
     uint32_t pages[64];
@@ -54,8 +54,11 @@ static void runner_open(struct runner *u, const struct krn_rowfn *fn, const stru
     for (uint32_t i = 0; i < net->n_ops; i++)
         if (net->ops[i].w != NULL && net->ops[i].w->n_dims == 2)
             u->w[i] = kit_pack(net->ops[i].w);
-    u->rope = kit_floats((size_t)context * c->head_dim);
-    krn_rope_table(&c->rope, c->head_dim, context, u->rope);
+    for (int i = 0; i < 2; i++)
+        u->rope[i] = kit_floats((size_t)context * c->head_dim);
+    krn_rope_table(&c->rope, c->head_dim, context, u->rope[0]);
+    if (c->has_local_rope)
+        krn_rope_table(&c->local_rope, c->head_dim, context, u->rope[1]);
     u->layer_bytes = 64 * kv * 2 * sizeof(float);
     u->kv = (struct krn_kv){.page_bytes = u->layer_bytes * c->layers,
                             .page_tokens = 64,
@@ -75,14 +78,15 @@ static void runner_close(struct runner *u) {
     for (int b = 0; b < KRN_BUFS; b++)
         free(u->buf[b]);
     free(u->w);
-    free(u->rope);
+    free(u->rope[0]);
+    free(u->rope[1]);
     free(u->kv.pool);
 }
 
-static void run_rope_kv(struct runner *u, uint32_t pos, uint32_t rows) {
+static void run_rope_kv(struct runner *u, const struct krn_op *op, uint32_t pos, uint32_t rows) {
     const struct krn_config *c = u->c;
     for (uint32_t r = 0; r < rows; r++) {
-        const float *cs = u->rope + (size_t)(pos + r) * c->head_dim;
+        const float *cs = u->rope[op->local_rope] + (size_t)(pos + r) * c->head_dim;
         float *q = u->buf[KRN_BUF_Q] + r * u->width[KRN_BUF_Q];
         float *k = u->buf[KRN_BUF_K] + r * u->width[KRN_BUF_K];
         float *v = u->buf[KRN_BUF_V] + r * u->width[KRN_BUF_V];
@@ -115,6 +119,14 @@ static void run_attend(struct runner *u, const struct krn_op *op, uint32_t pos, 
     u->fn->attend(&a, 0, n * u->c->kv_heads, scratch);
 }
 
+/* Of a norm: w, or 1 + w. */
+static float *factors(const struct krn_op *op) {
+    float *w = widened(op->w);
+    for (uint64_t i = 0; op->one_more && i < op->w->dims[0]; i++)
+        w[i] = 1.0f + w[i];
+    return w;
+}
+
 static void run_op(struct runner *u, uint32_t i, const uint32_t *ids, uint32_t pos, uint32_t rows) {
     const struct krn_op *op = u->net->ops + i;
     float *src = u->buf[op->src], *dst = u->buf[op->dst];
@@ -122,14 +134,20 @@ static void run_op(struct runner *u, uint32_t i, const uint32_t *ids, uint32_t p
     float *w = NULL, *bias = NULL;
     switch (op->kind) {
     case KRN_OP_EMBED:
-        for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t r = 0; r < rows; r++) {
             u->fn->embed(&u->w[i], ids[pos + r], dst + r * wd);
+            u->fn->scale(dst + r * wd, op->scale, u->c->hidden);
+        }
         break;
     case KRN_OP_NORM:
     case KRN_OP_FINAL:
-        w = widened(op->w);
-        for (uint32_t r = 0; r < rows; r++)
-            u->fn->norm(src + r * ws, w, dst + r * wd, u->c->hidden, op->eps);
+        w = factors(op);
+        for (uint32_t r = 0; r < rows; r++) {
+            float *x = src + r * ws, *y = dst + r * wd;
+            u->fn->norm(x, w, op->add ? x : y, u->c->hidden, op->eps);
+            if (op->add)
+                u->fn->add(y, x, y, u->c->hidden);
+        }
         break;
     case KRN_OP_PRODUCT: {
         bias = widened(op->bias);
@@ -147,21 +165,22 @@ static void run_op(struct runner *u, uint32_t i, const uint32_t *ids, uint32_t p
         break;
     }
     case KRN_OP_HEAD_NORM:
-        w = widened(op->w);
+        w = factors(op);
         for (uint32_t r = 0; r < rows; r++)
             for (uint32_t h = 0; h < op->n; h += op->k)
                 u->fn->norm(src + r * ws + h, w, dst + r * wd + h, op->k, op->eps);
         break;
     case KRN_OP_ROPE_KV:
         u->kv.layer_off = op->layer * u->layer_bytes;
-        run_rope_kv(u, pos, rows);
+        run_rope_kv(u, op, pos, rows);
         break;
     case KRN_OP_ATTEND:
         run_attend(u, op, pos, rows);
         break;
     default:
         for (uint32_t r = 0; r < rows; r++)
-            u->fn->gate(dst + r * wd, u->buf[KRN_BUF_U] + r * u->width[KRN_BUF_U], u->c->ffn);
+            (op->gelu ? u->fn->gate_gelu : u->fn->gate)(
+                dst + r * wd, u->buf[KRN_BUF_U] + r * u->width[KRN_BUF_U], u->c->ffn);
     }
     free(w);
     free(bias);
@@ -256,12 +275,17 @@ START_TEST(synthetic_models) {
 END_TEST
 
 START_TEST(synthetic_families) {
-    static const char *const names[] = {"qwen2", "mistral", "qwen3"};
+    static const char *const names[] = {"qwen2", "mistral", "qwen3", "gemma3"};
     struct kit_rand r = {52, 0};
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct krn_config c = shape(4, 2, 32, 48, 64);
         snprintf(c.family, sizeof c.family, "%s", names[i]);
         c.attn_bias = i == 0;
+        if (i == 3) {
+            c.has_local_rope = true;
+            c.local_rope = (struct krn_rope){.kind = KRN_ROPE_PLAIN, .theta = 400.0};
+            c.score_scalar = 9;
+        }
         check_model(&r, &c, KRN_BF16, 0);
         c.window = 5 + 30 * i;
         c.windowed[0] = i == 1 ? 3 : 1;

@@ -41,6 +41,7 @@ START_TEST(gate_add_finite_of_every_length) {
     for (uint32_t n = 1; n <= LENGTH_MAX; n++)
         for (int kind = 0; kind < KIT_VALUES; kind++) {
             float a[LENGTH_MAX], b[LENGTH_MAX], want[LENGTH_MAX], got[LENGTH_MAX + 1];
+            float gelu[LENGTH_MAX], scaled[LENGTH_MAX];
             kit_fill(&r, a, n, (enum kit_values)kind);
             kit_fill(&r, b, n, (enum kit_values)kind);
             if (kind == KIT_TAME)
@@ -48,11 +49,21 @@ START_TEST(gate_add_finite_of_every_length) {
                     a[i] = a[i] * 100.0f; /* where exp flushes and overflows */
             memcpy(want, a, n * sizeof(float));
             krn_oracle_gate(want, b, n);
+            memcpy(gelu, a, n * sizeof(float));
+            krn_oracle_gate_gelu(gelu, b, n);
+            memcpy(scaled, a, n * sizeof(float));
+            krn_oracle_scale(scaled, 6.9375f, n);
             for (unsigned t = 0; t < n_tables; t++) {
                 memcpy(got, a, n * sizeof(float));
                 got[n] = 7.0f;
                 table[t]->gate(got, b, n);
                 kit_equal(got, want, n, "%s gate of %u, kind %d", table[t]->isa, n, kind);
+                memcpy(got, a, n * sizeof(float));
+                table[t]->gate_gelu(got, b, n);
+                kit_equal(got, gelu, n, "%s gelu gate of %u, kind %d", table[t]->isa, n, kind);
+                memcpy(got, a, n * sizeof(float));
+                table[t]->scale(got, 6.9375f, n);
+                kit_equal(got, scaled, n, "%s scale of %u, kind %d", table[t]->isa, n, kind);
                 table[t]->add(a, b, got, n);
                 for (uint32_t i = 0; i < n; i++)
                     ck_assert(krn_bits(got[i]) == krn_bits(a[i] + b[i]) || isnan(a[i] + b[i]));
@@ -60,6 +71,32 @@ START_TEST(gate_add_finite_of_every_length) {
                 ck_assert_int_eq(table[t]->finite(a, n), krn_oracle_finite(a, n));
             }
         }
+}
+END_TEST
+
+/* Against gelu's tanh form in fp64: a few roundings of fp32 away, and its limits. */
+START_TEST(gelu_is_gelu) {
+    float g[64], u[64];
+    for (unsigned t = 0; t < n_tables; t++)
+        for (int base = -12; base < 12; base++) {
+            for (int i = 0; i < 64; i++) {
+                g[i] = (float)base + (float)i / 64.0f;
+                u[i] = 1.0f;
+            }
+            table[t]->gate_gelu(g, u, 64);
+            for (int i = 0; i < 64; i++) {
+                double x = base + i / 64.0;
+                double want =
+                    0.5 * x * (1.0 + tanh(sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
+                ck_assert_double_lt(fabs((double)g[i] - want),
+                                    4e-7 * (fabs(x) < 1.0 ? 1.0 : fabs(x)));
+            }
+        }
+    for (unsigned t = 0; t < n_tables; t++) {
+        float far[4] = {1e30f, -1e30f, 0.0f, -0.0f}, two[4] = {2.0f, 2.0f, 2.0f, 2.0f};
+        table[t]->gate_gelu(far, two, 4);
+        ck_assert(far[0] == 2e30f && far[1] == 0.0f && far[2] == 0.0f && far[3] == 0.0f);
+    }
 }
 END_TEST
 
@@ -272,6 +309,7 @@ int main(void) {
     TCase *tc = tcase_create("rows");
     tcase_add_test(tc, norm_of_every_length);
     tcase_add_test(tc, gate_add_finite_of_every_length);
+    tcase_add_test(tc, gelu_is_gelu);
     tcase_add_test(tc, finite_sees_every_place);
     tcase_add_test(tc, rope_of_every_head);
     tcase_add_test(tc, embed_widens_exactly);

@@ -46,6 +46,10 @@ static const struct {
     {"families/qwen3", 32, 4, 2, 32, true, false, false, KRN_ROPE_PLAIN, KRN_BF16, "qwen3", 0, 0},
     {"families/qwen3-bias", 32, 4, 4, 16, false, true, false, KRN_ROPE_PLAIN, KRN_F32, "qwen3", 17,
      2},
+    {"families/gemma3", 32, 4, 2, 32, true, false, false, KRN_ROPE_LINEAR, KRN_F32, "gemma3", 23,
+     1},
+    {"families/gemma3-bf16", 48, 4, 1, 16, true, true, false, KRN_ROPE_PLAIN, KRN_BF16, "gemma3",
+     40, 2},
 };
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 

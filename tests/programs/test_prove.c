@@ -83,6 +83,13 @@ static const struct krn_config prove_families[] = {
     {.family = "qwen2", .tied = true, .attn_bias = true, .window = 40, .windowed = {2}},
     {.family = "mistral", .window = 70, .windowed = {3}},
     {.family = "qwen3", .tied = true},
+    {.family = "gemma3",
+     .tied = true,
+     .window = 40,
+     .windowed = {1},
+     .has_local_rope = true,
+     .local_rope = {.kind = KRN_ROPE_PLAIN, .theta = 1000.0},
+     .score_scalar = 32},
 };
 
 START_TEST(prove_passes_on_every_family) {

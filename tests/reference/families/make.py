@@ -33,6 +33,15 @@ VARIANTS = {
     "qwen3-bias": ("qwen3", torch.float32, dict(num_key_value_heads=4, head_dim=16, attention_bias=True,
                    tie_word_embeddings=False, use_sliding_window=True, sliding_window=17,
                    max_window_layers=1)),
+    # sandwich norms, gelu, two sets of angles; the first layer within a window
+    "gemma3": ("gemma3_text", torch.float32, dict(num_key_value_heads=2, head_dim=32, sliding_window=23,
+               layer_types=["sliding_attention", "full_attention"], query_pre_attn_scalar=24,
+               rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1e6),
+                                    sliding_attention=dict(rope_type="default", rope_theta=1e4)))),
+    # bf16: the root of hidden 48 is 6.9375 there
+    "gemma3-bf16": ("gemma3_text", torch.bfloat16, dict(num_key_value_heads=1, head_dim=16, hidden_size=48,
+                    sliding_window=40, layer_types=["full_attention", "sliding_attention"],
+                    query_pre_attn_scalar=16, attention_bias=True)),
 }
 TOKENS = 100
 
@@ -52,6 +61,10 @@ def make(name):
     path = os.path.join(HERE, name)
     model.save_pretrained(path)
     wide = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    if kind == "gemma3_text":  # the scale as the model's own type has it
+        scale = wide.model.embed_tokens.embed_scale
+        print("scale", scale, model.model.embed_tokens.embed_scale)
+        scale.copy_(scale.to(dtype))
     ids = torch.randint(0, config.vocab_size, (1, TOKENS))
     out = wide(ids, output_hidden_states=True, use_cache=False)
     hidden = torch.stack([h[0] for h in out.hidden_states])
