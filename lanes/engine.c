@@ -281,14 +281,15 @@ static enum status engine_spawn(struct lane_engine *e, struct status_note *note)
     if (c->rt != NULL) {
         e->rt = c->rt;
     } else {
-        struct act_rt_config rc = {
-            .port = ACT_PORT_THREADS,
-            .workers = 1,
-            .actors_max = e->slots_max + 64,
-            /* what a slot has under way, and all that a round may tell clients */
-            .messages_max =
-                e->slots_max * 64 + 65536 + c->lanes_max * GPU_WINDOW_MAX * (KRN_TOP_MAX + 4),
-            .timers_max = e->slots_max + 256};
+        struct act_rt_config rc = {.port = ACT_PORT_THREADS,
+                                   .workers = 1,
+                                   .actors_max = e->slots_max + 64,
+                                   /* What a slot has under way, and what a round may tell:
+                                    * a token's best, its hash, itself, its text in parts. */
+                                   .messages_max =
+                                       e->slots_max * 64 + 65536 +
+                                       c->lanes_max * GPU_WINDOW_MAX * (KRN_TOP_MAX + 40),
+                                   .timers_max = e->slots_max + 256};
         TRY(act_rt_open(&rc, &e->rt, note));
         e->owns_rt = true;
     }

@@ -268,6 +268,7 @@ static enum status bench_all(struct bench *b, int argc, char **argv) {
     struct lane_engine_config config;
     float seconds = 20.0f;
     TRY(options_parse(P_BENCH, argc, argv, &b->o, &b->note));
+    TRY(input_writable(options_text(&b->o, OPT_json, NULL), &b->note));
     TRY(options_engine(&b->o, &config, &b->note));
     TRY(options_float(&b->o, OPT_seconds, 0.1f, 1e6f, &seconds, &b->note));
     TRY(lane_engine_open(&config, &b->engine, &b->note));

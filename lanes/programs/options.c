@@ -165,7 +165,7 @@ bool options_row(uint32_t i, const char **name, const char **value, uint32_t *pr
 const char *options_default_model(void) {
     static char path[4096];
     const char *given = getenv("ROUNDHOUSE_MODEL");
-    if (given != NULL)
+    if (given != NULL && given[0] != '\0')
         return given;
     /* Beside a build tree, then installed, wherever that was moved to. */
     static const char *const places[] = {"/../share/fable-5m", "/../share/roundhouse/fable-5m"};

@@ -52,6 +52,7 @@ static enum status prove_axes_parse(struct prove *p, const char *list, struct st
 static enum status prove_settle(struct prove *p, const struct options *o,
                                 struct status_note *note) {
     float seconds = 20.0f;
+    TRY(input_writable(options_text(o, OPT_json, NULL), note));
     TRY(options_engine(o, &p->config, note));
     TRY(options_u64(o, OPT_seed, 0, UINT64_MAX, false, &p->seed, note));
     TRY(options_float(o, OPT_seconds, 0.1f, 1e6f, &seconds, note));

@@ -13,7 +13,12 @@
 const char *const prove_axis_names[PROVE_AXES] = {"none",   "company", "memory",  "drafts",
                                                   "pieces", "threads", "trouble", "ranks"};
 
-enum { CASES_JOBS = 16, CASES_MIN = 3 };
+enum {
+    CASES_JOBS = 256, /* calls at once at most */
+    CASES_LANES = 16,
+    CASES_SMALL_VOCAB = 1 << 15, /* up to here 256 lanes' logits are no burden */
+    CASES_MIN = 3
+};
 
 /* One call under way in a phase. */
 struct cases_job {
@@ -281,7 +286,7 @@ static struct lane_engine_config cases_config(const struct prove *p) {
     c.world = 1;
     c.threads = p->threads;
     c.no_reuse = false;
-    c.lanes_max = CASES_JOBS;
+    c.lanes_max = CASES_LANES;
     c.round_tokens = c.piece_tokens = 2048; /* prompts of the cases go in one piece */
     c.piece_ns = UINT64_MAX;
     return c;
@@ -448,6 +453,18 @@ static enum status cases_trouble(struct prove *p, double seconds, struct status_
     return s;
 }
 
+/* A few at once, then as many as may run (256) and as the time allows. */
+static enum status cases_company(struct prove *p, double seconds, struct status_note *note) {
+    struct lane_engine_config c = cases_config(p);
+    double begin = prove_now();
+    TRY(cases_simple(p, PROVE_COMPANY, 5, next_plain, &c, seconds / 2, note));
+    /* As many as the time that is left can end, going by the first half. */
+    double ends = (double)p->count[PROVE_COMPANY].cases * seconds / 2 / (prove_now() - begin);
+    uint32_t most = p->vocab <= CASES_SMALL_VOCAB ? CASES_JOBS : CASES_LANES;
+    c.lanes_max = ends < 8 ? 8 : ends < most ? (uint32_t)ends : most;
+    return cases_simple(p, PROVE_COMPANY, c.lanes_max, next_plain, &c, seconds / 2, note);
+}
+
 static enum status cases_ranks(struct prove *p, double seconds, struct status_note *note) {
     struct lane_engine_config c = cases_config(p);
     uint32_t n = 0;
@@ -466,7 +483,7 @@ enum status prove_run_axis(struct prove *p, enum prove_axis axis, double seconds
     struct lane_engine_config c = cases_config(p);
     switch (axis) {
     case PROVE_COMPANY:
-        return cases_simple(p, axis, CASES_JOBS, next_plain, &c, seconds, note);
+        return cases_company(p, seconds, note);
     case PROVE_MEMORY:
         return cases_simple(p, axis, 1, next_memory, &c, seconds, note);
     case PROVE_DRAFTS:

@@ -48,6 +48,8 @@ static const struct {
     {"run --tokens /nonexistent", 66, "/nonexistent cannot be read"},
     {"prove --axes company,nonsense", 64, "'nonsense' is no axis"},
     {"prove --perturb nonsense", 64, "'nonsense' is no axis"},
+    {"prove --json /nonexistent/x", 74, "/nonexistent/x cannot be written"},
+    {"bench --json /nonexistent/x", 74, "/nonexistent/x cannot be written"},
     {"prove --seconds 0", 64, "--seconds '0'"},
     {"info --model /nonexistent", 66, "/nonexistent"},
 };
