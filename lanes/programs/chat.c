@@ -201,8 +201,11 @@ static enum status chat_all(struct chat *h, int argc, char **argv) {
     h->terminal = isatty(0) && isatty(1);
     h->quiet = options_has(&h->o, OPT_quiet);
     if (!h->quiet)
-        fprintf(stderr, "roundhouse: %s, room for %llu tokens of context; end with Ctrl-D\n",
-                config.model_path, (unsigned long long)lane_engine_kv_tokens(h->engine));
+        fprintf(
+            stderr,
+            "roundhouse: profile %s, context %u tokens, session memory for %llu; end with Ctrl-D\n",
+            lane_engine_profile(h->engine)->name, lane_engine_context(h->engine),
+            (unsigned long long)lane_engine_kv_tokens(h->engine));
     if (pipe(h->go) != 0)
         return status_say(&h->note, STATUS_IO, "no pipe could be made: %s", strerror(errno));
     struct client_driver driver = {.start = chat_start,

@@ -16,9 +16,12 @@ static const struct {
     {"run", P_RUN, program_run, "run [--prompt TEXT | --file FILE | --tokens FILE]... [TEXT]...",
      "run one or many prompts at once and print the replies"},
     {"chat", P_CHAT, program_chat, "chat", "talk with the model; each turn resumes the one before"},
-    {"serve", P_SERVE, program_serve, "serve --listen URL",
+    {"serve", P_SERVE, program_serve, "serve [--listen URL]...",
      "serve sessions over nng (doc/protocol.md)"},
-    {"ctl", P_CTL, program_ctl, "ctl --connect URL COMMAND", "talk to a server"},
+    {"ctl", P_CTL, program_ctl,
+     "ctl [--connect URL] ping | info | stats | sessions | generate TEXT | submit JSON | "
+     "read NAME [CURSOR] | cancel NAME | drain [SECONDS]",
+     "talk to a server"},
     {"prove", P_PROVE, program_prove, "prove [--axes LIST] [--json FILE]",
      "prove on this machine that what a session answers depends on nothing else"},
     {"bench", P_BENCH, program_bench, "bench [--json FILE]",
@@ -45,7 +48,7 @@ static void main_usage(FILE *to) {
 
 static bool main_wants_help(int argc, char **argv) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return true;
     return false;
 }
@@ -63,7 +66,8 @@ int main(int argc, char **argv) {
         main_usage(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
         main_usage(stdout);
         return EXIT_DONE;
     }

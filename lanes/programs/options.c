@@ -48,6 +48,10 @@ enum status options_parse(uint32_t program, int argc, char **argv, struct option
     bool rest = false;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
+        if (!rest && word[0] == '-' && word[1] != '-' && word[1] != '\0')
+            return status_say(note, STATUS_BAD_REQUEST,
+                              "'%s' is no option of %s; text that begins with - goes after --",
+                              word, out->name);
         if (rest || strncmp(word, "--", 2) != 0) {
             if (out->n_args == OPT_ARGS_MAX)
                 return status_say(note, STATUS_BAD_REQUEST, "more than %d words at '%s'",

@@ -31,6 +31,8 @@ static enum status prove_axes_parse(struct prove *p, const char *list, struct st
         return STATUS_OK;
     }
     p->asked = true;
+    if (*list == '\0')
+        return status_say(note, STATUS_BAD_REQUEST, "--axes names no axis");
     while (*list != '\0') {
         size_t n = strcspn(list, ",");
         uint32_t a = 1;

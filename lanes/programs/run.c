@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lanes/programs/client.h"
 #include "lanes/programs/input.h"
@@ -117,6 +118,9 @@ static enum status run_gather(struct run *r, struct status_note *note) {
     for (uint32_t i = 0; i < o->n[OPT_file] + (only_stdin ? 1u : 0u); i++) {
         char *text;
         size_t bytes;
+        if (only_stdin && isatty(STDIN_FILENO))
+            fprintf(stderr,
+                    "roundhouse run: reading a prompt from standard input; Ctrl-D ends it\n");
         TRY(input_read(only_stdin ? "-" : o->value[OPT_file][i], &text, &bytes, note));
         enum status st = run_add_text(r, text, bytes, note);
         free(text);
@@ -236,7 +240,8 @@ static void run_print(const struct run *r) {
             continue;
         }
         if (r->n > 1)
-            printf("--- session %u: %s\n", i, client_end_name(s->call.end));
+            printf("--- %u of %u, %u prompt tokens and %u new, ended by %s\n", i + 1, r->n,
+                   s->n_prompt, s->call.n_new, client_end_name(s->call.end));
         if (!r->stream)
             fwrite(s->call.text, 1, s->call.text_bytes, stdout);
         putchar('\n');
@@ -284,8 +289,8 @@ static enum status run_all(struct run *r, int argc, char **argv, struct status_n
     TRY(run_prepare(r, note));
     r->stream = r->n == 1 && !r->json;
     if (!r->quiet)
-        fprintf(stderr, "roundhouse: %s, room for %llu tokens of context\n",
-                lane_engine_profile(r->engine)->name,
+        fprintf(stderr, "roundhouse: profile %s, context %u tokens, session memory for %llu\n",
+                lane_engine_profile(r->engine)->name, lane_engine_context(r->engine),
                 (unsigned long long)lane_engine_kv_tokens(r->engine));
     struct client_driver driver = {
         .start = run_start, .token = run_token, .over = run_over, .user = r};

@@ -297,6 +297,9 @@ static bool show_table(const struct show *w) {
         seconds > 0 ? tokens / seconds : 0.0,
         all ? "Each session answered what it answers alone, fresh and without drafts, bit for bit."
             : "A session answered otherwise than alone: that must never be.");
+    printf("resumed: prompt tokens taken from memory; drafted, accepted: tokens guessed ahead, "
+           "guesses "
+           "that came true.\n");
     printf("Prove it for logits, too, and for every axis: roundhouse prove\n");
     return all;
 }
@@ -346,8 +349,8 @@ static enum status show_all(struct show *w, int argc, char **argv) {
         return status_say(&w->note, STATUS_UNSUPPORTED, "%s has no tokenizer.json; show needs one",
                           config.model_path);
     TRY(options_sampling(&w->o, &lane_engine_model(w->engine)->config, &w->sampling, &w->note));
-    printf("roundhouse: %s, profile %s, room for %llu tokens of context\n", config.model_path,
-           lane_engine_profile(w->engine)->name,
+    printf("roundhouse: profile %s, context %u tokens, session memory for %llu\n",
+           lane_engine_profile(w->engine)->name, lane_engine_context(w->engine),
            (unsigned long long)lane_engine_kv_tokens(w->engine));
     if (w->json)
         w->screen = (struct show_screen){0};
