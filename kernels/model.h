@@ -67,7 +67,8 @@ struct krn_model {
 };
 
 /* Opens a model directory of the Hugging Face layout (config.json, model.safetensors or its index
- * and shards, generation_config.json). On failure *out is untouched, nothing stays mapped and note
+ * and shards, generation_config.json), a GGUF file, or a directory without config.json that holds
+ * one .gguf file. On failure *out is untouched, nothing stays mapped and note
  * names file and tensor. */
 enum status krn_model_open(const char *path, struct krn_model **out, struct status_note *note);
 void krn_model_close(struct krn_model *model);

@@ -12,6 +12,8 @@
 static float element(const struct krn_tensor *w, uint64_t i) {
     if (w->dtype == KRN_F32)
         return ((const float *)w->data)[i];
+    if (w->dtype >= KRN_DTYPES)
+        return krn_oracle_blocked(w->dtype, w->data, i);
     uint16_t h = ((const uint16_t *)w->data)[i];
     return w->dtype == KRN_BF16 ? krn_widen_bf16(h) : krn_widen_f16(h);
 }

@@ -8,6 +8,8 @@
 
 #include "kernels/rowfn.h"
 
+/* Element i of a tensor in a blocked format (numerics.md 12). */
+float krn_oracle_blocked(enum krn_dtype type, const void *data, uint64_t i);
 /* y[i] = w[row][i]. */
 void krn_oracle_embed(const struct krn_tensor *w, uint32_t row, float *y);
 /* w: n floats of any dtype. */

@@ -10,7 +10,24 @@
 
 #include "actors/status.h"
 
-enum krn_dtype { KRN_F32, KRN_F16, KRN_BF16, KRN_DTYPES };
+/* The first KRN_DTYPES are what row functions read; the blocked formats behind them (kernels/quant/)
+ * become f32 when a weight is packed. The numbers are part of fingerprints. */
+enum krn_dtype {
+    KRN_F32,
+    KRN_F16,
+    KRN_BF16,
+    KRN_DTYPES,
+    KRN_Q8_0 = KRN_DTYPES,
+    KRN_Q4_0,
+    KRN_Q4_1,
+    KRN_Q5_0,
+    KRN_Q5_1,
+    KRN_Q4_K,
+    KRN_Q5_K,
+    KRN_Q6_K,
+    KRN_IQ4_NL,
+    KRN_TYPES
+};
 
 struct krn_profile {
     char name[32];          /* "portable"; with a V other than the model's default: "portable-v2" */

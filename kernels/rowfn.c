@@ -16,6 +16,7 @@
 
 #include "actors/check.h"
 #include "kernels/cpu/tables.h"
+#include "kernels/quant/quant.h"
 
 static bool runs_always(void) {
     return true;
@@ -58,8 +59,9 @@ const struct krn_rowfn *krn_rowfn_pick(const char *isa) {
     return NULL;
 }
 
+/* Of the packed form: blocked formats are packed as f32. */
 static size_t element(enum krn_dtype dtype) {
-    return dtype == KRN_F32 ? 4 : 2;
+    return dtype == KRN_F16 || dtype == KRN_BF16 ? 2 : 4;
 }
 
 uint64_t krn_packed_bytes(enum krn_dtype dtype, uint32_t n, uint32_t k) {
@@ -79,6 +81,36 @@ static void pack_block_4(const uint32_t *w, size_t ld, uint32_t n, uint32_t k, u
             out[(size_t)i * KRN_BLOCK + r] = r < n ? w[r * ld + i] : 0;
 }
 
+/* Rows of a blocked format as one block of f32; columns may begin and end inside the format's
+ * blocks. */
+static void pack_block_unpacked(const struct krn_tensor *w, uint64_t row0, uint32_t n,
+                                uint32_t col0, uint32_t k, float *out) {
+    enum { PIECE = KRN_QUANT_BLOCK_MAX };
+    float piece[PIECE];
+    uint64_t ld = w->dims[1];
+    memset(out, 0, (size_t)k * KRN_BLOCK * sizeof *out);
+    for (uint32_t r = 0; r < n; r++) {
+        for (uint64_t at = col0 / PIECE * PIECE; at < (uint64_t)col0 + k; at += PIECE) {
+            uint64_t width = ld - at < PIECE ? ld - at : PIECE;
+            krn_unpack(w->dtype, w->data, (row0 + r) * ld + at, width, piece);
+            for (uint64_t i = at < col0 ? col0 - at : 0; i < width && at + i < (uint64_t)col0 + k;
+                 i++)
+                out[(at + i - col0) * KRN_BLOCK + r] = piece[i];
+        }
+    }
+}
+
+static void pack_unpacked(const struct krn_tensor *w, uint32_t row0, uint32_t col0, float *out,
+                          struct krn_packed *p) {
+    CHECK(w->dims[1] % krn_format_of(w->dtype)->block == 0);
+    p->dtype = KRN_F32;
+    for (uint32_t b = 0; b < p->n_blocks; b++) {
+        uint32_t first = b * KRN_BLOCK, rows = p->n - first < KRN_BLOCK ? p->n - first : KRN_BLOCK;
+        pack_block_unpacked(w, (uint64_t)row0 + first, rows, col0, p->k,
+                            out + (size_t)b * p->k * KRN_BLOCK);
+    }
+}
+
 void krn_pack(const struct krn_tensor *w, uint32_t row0, uint32_t n, uint32_t col0, uint32_t k,
               void *out, struct krn_packed *p) {
     CHECK(w->n_dims == 2);
@@ -90,6 +122,10 @@ void krn_pack(const struct krn_tensor *w, uint32_t row0, uint32_t n, uint32_t co
                              .n_blocks = (n + KRN_BLOCK - 1) / KRN_BLOCK,
                              .data = out,
                              .bytes = krn_packed_bytes(w->dtype, n, k)};
+    if (w->dtype >= KRN_DTYPES) {
+        pack_unpacked(w, row0, col0, out, p);
+        return;
+    }
     for (uint32_t b = 0; b < p->n_blocks; b++) {
         uint32_t first = b * KRN_BLOCK, rows = n - first < KRN_BLOCK ? n - first : KRN_BLOCK;
         const char *from = (const char *)w->data + ((row0 + first) * ld + col0) * e;

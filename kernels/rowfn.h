@@ -29,7 +29,8 @@ enum {
 
 /* A weight in the order in which the kernels read it (the repack hook): for each block of 16
  * outputs all k inputs, 16 outputs side by side: data[block][k][16]. The tail block is padded with
- * zeros. Shards keep whole blocks. */
+ * zeros. Shards keep whole blocks. A blocked format (kernels/quant/) is packed as its
+ * exact f32 values. */
 struct krn_packed {
     enum krn_dtype dtype;
     uint32_t n, k, n_blocks;

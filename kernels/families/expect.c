@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/quant/quant.h"
 #include "kernels/weights/store.h"
 
 static const char *shape_text(char *out, size_t bytes, uint32_t n_dims, const uint64_t *dims) {
@@ -24,12 +25,15 @@ static enum status weight_check(const struct krn_model *model, const struct krn_
     shape_text(expected, sizeof expected, w->n_dims, w->dims);
     if (t == NULL) {
         const struct krn_unusable *u = krn_store_unusable(model, w->name);
-        if (u != NULL)
+        if (u != NULL) {
+            char blocked[96];
+            krn_format_words(KRN_DTYPES, blocked, sizeof blocked);
             return status_say(
                 note, STATUS_BAD_MODEL,
                 "tensor %s is %s with %u dimensions; this build reads F32, F16 and BF16 "
-                "with 1 to %d",
-                w->name, u->dtype, u->n_dims, KRN_DIMS_MAX);
+                "with 1 to %d, and matrices of %s",
+                w->name, u->dtype, u->n_dims, KRN_DIMS_MAX, blocked);
+        }
         return status_say(note, STATUS_BAD_MODEL, "tensor %s of shape [%s] is missing", w->name,
                           expected);
     }

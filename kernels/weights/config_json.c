@@ -13,13 +13,6 @@
 #include "kernels/rowfn.h"
 #include "kernels/weights/json.h"
 
-enum {
-    CONFIG_VOCAB_MAX = 1 << 22,
-    CONFIG_HIDDEN_MAX = 1 << 16,
-    CONFIG_FFN_MAX = 1 << 20,
-    CONFIG_HEADS_MAX = 1024
-};
-
 /* A double outside float's range has no defined conversion. */
 static float narrow(double value) {
     return fabs(value) > (double)FLT_MAX ? INFINITY : (float)value;
@@ -62,8 +55,8 @@ static enum status rope_check(const char *file, const struct krn_rope *r,
 
 static enum status heads_check(const char *file, const struct krn_config *c,
                                struct status_note *note) {
-    TRY(range(file, "num_attention_heads", c->heads, CONFIG_HEADS_MAX, note));
-    TRY(range(file, "num_key_value_heads", c->kv_heads, CONFIG_HEADS_MAX, note));
+    TRY(range(file, "num_attention_heads", c->heads, KRN_CONFIG_HEADS_MAX, note));
+    TRY(range(file, "num_key_value_heads", c->kv_heads, KRN_CONFIG_HEADS_MAX, note));
     if (c->heads % c->kv_heads != 0)
         return status_say(note, STATUS_BAD_MODEL,
                           "%s: num_attention_heads %u is not a multiple of num_key_value_heads %u",
@@ -118,9 +111,9 @@ static enum status window_check(const char *file, const struct krn_config *c,
 
 enum status krn_config_check(const char *file, const struct krn_config *c,
                              struct status_note *note) {
-    TRY(range(file, "vocab_size", c->vocab, CONFIG_VOCAB_MAX, note));
-    TRY(range(file, "hidden_size", c->hidden, CONFIG_HIDDEN_MAX, note));
-    TRY(range(file, "intermediate_size", c->ffn, CONFIG_FFN_MAX, note));
+    TRY(range(file, "vocab_size", c->vocab, KRN_CONFIG_VOCAB_MAX, note));
+    TRY(range(file, "hidden_size", c->hidden, KRN_CONFIG_HIDDEN_MAX, note));
+    TRY(range(file, "intermediate_size", c->ffn, KRN_CONFIG_FFN_MAX, note));
     TRY(range(file, "num_hidden_layers", c->layers, KRN_LAYERS_MAX, note));
     TRY(range(file, "max_position_embeddings", c->context, KRN_CONTEXT_MAX, note));
     TRY(heads_check(file, c, note));
@@ -399,17 +392,18 @@ static void read_rope(struct krn_fields *f, const struct dialect *d, struct krn_
 }
 
 static void read_shape(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
-    c->vocab = krn_field_u32(f, "vocab_size", 1, CONFIG_VOCAB_MAX);
-    c->hidden = krn_field_u32(f, "hidden_size", 1, CONFIG_HIDDEN_MAX);
-    c->ffn = krn_field_u32(f, "intermediate_size", 1, CONFIG_FFN_MAX);
+    c->vocab = krn_field_u32(f, "vocab_size", 1, KRN_CONFIG_VOCAB_MAX);
+    c->hidden = krn_field_u32(f, "hidden_size", 1, KRN_CONFIG_HIDDEN_MAX);
+    c->ffn = krn_field_u32(f, "intermediate_size", 1, KRN_CONFIG_FFN_MAX);
     c->layers = krn_field_u32(f, "num_hidden_layers", 1, KRN_LAYERS_MAX);
-    c->heads = krn_field_u32(f, "num_attention_heads", 1, CONFIG_HEADS_MAX);
-    c->kv_heads = d->kv_heads_named
-                      ? krn_field_u32(f, "num_key_value_heads", 1, CONFIG_HEADS_MAX)
-                      : krn_field_u32_or(f, "num_key_value_heads", c->heads, 1, CONFIG_HEADS_MAX);
+    c->heads = krn_field_u32(f, "num_attention_heads", 1, KRN_CONFIG_HEADS_MAX);
+    c->kv_heads =
+        d->kv_heads_named
+            ? krn_field_u32(f, "num_key_value_heads", 1, KRN_CONFIG_HEADS_MAX)
+            : krn_field_u32_or(f, "num_key_value_heads", c->heads, 1, KRN_CONFIG_HEADS_MAX);
     c->context = krn_field_u32(f, "max_position_embeddings", 1, KRN_CONTEXT_MAX);
-    c->head_dim = d->head_dim_named ? krn_field_u32(f, "head_dim", 1, CONFIG_HIDDEN_MAX)
-                                    : krn_field_u32_or(f, "head_dim", 0, 1, CONFIG_HIDDEN_MAX);
+    c->head_dim = d->head_dim_named ? krn_field_u32(f, "head_dim", 1, KRN_CONFIG_HIDDEN_MAX)
+                                    : krn_field_u32_or(f, "head_dim", 0, 1, KRN_CONFIG_HIDDEN_MAX);
     if (c->head_dim == 0 && f->status == STATUS_OK) {
         if (c->hidden % c->heads != 0)
             krn_field_fault(

@@ -8,6 +8,13 @@
 
 #include "kernels/model.h"
 
+enum {
+    KRN_CONFIG_VOCAB_MAX = 1 << 22,
+    KRN_CONFIG_HIDDEN_MAX = 1 << 16,
+    KRN_CONFIG_FFN_MAX = 1 << 20,
+    KRN_CONFIG_HEADS_MAX = 1024
+};
+
 /* file and generation_file: labels for messages. generation may be NULL. What this build cannot run
  * as the file means it (activation, RoPE kind, quantisation, windows, architecture) is refused by
  * name. */

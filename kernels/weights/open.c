@@ -1,27 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A model directory becomes a krn_model: configuration, files, tensors, fingerprint.
+ * A model's path becomes a krn_model: a GGUF file, or a directory's configuration, files, tensors
+ * and fingerprint.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "kernels/model.h"
 #include "kernels/weights/config_json.h"
+#include "kernels/weights/gguf_model.h"
 #include "kernels/weights/json.h"
 #include "kernels/weights/shards.h"
 #include "kernels/weights/store.h"
 
-static enum status directory_check(const char *path, struct status_note *note) {
+static bool ends_in_gguf(const char *name) {
+    static const char ending[] = ".gguf";
+    size_t n = strlen(name), tail = sizeof ending - 1;
+    return n > tail && strcmp(name + n - tail, ending) == 0;
+}
+
+static bool begins_as_gguf(const char *path) {
+    struct krn_file file;
+    struct status_note unused;
+    if (krn_file_open(path, UINT64_MAX, &file, &unused) != STATUS_OK)
+        return false;
+    bool magic = krn_gguf_magic(file.bytes, file.size);
+    krn_file_close(&file);
+    return magic;
+}
+
+/* The one .gguf file of a directory without config.json; an empty path when there is none. */
+static enum status gguf_in(const char *dir, char path[KRN_PATH_MAX], struct status_note *note) {
+    char label[KRN_LABEL_BYTES];
+    struct stat st;
+    TRY(krn_path_join(path, dir, "config.json", note));
+    bool configured = lstat(path, &st) == 0;
+    path[0] = '\0';
+    DIR *d = configured ? NULL : opendir(dir);
+    if (d == NULL)
+        return STATUS_OK; /* what is wrong with it is said by who reads it next */
+    enum status status = STATUS_OK;
+    for (struct dirent *e; status == STATUS_OK && (e = readdir(d)) != NULL;) {
+        if (e->d_name[0] == '.' || !ends_in_gguf(e->d_name))
+            continue;
+        if (path[0] != '\0')
+            status = status_say(note, STATUS_BAD_FILE,
+                                "%s: holds several .gguf files; name the one to open",
+                                krn_label(label, dir));
+        else
+            status = krn_path_join(path, dir, e->d_name, note);
+    }
+    closedir(d);
+    return status;
+}
+
+/* gguf: the GGUF file that path means, empty for a directory of the Hugging Face layout. */
+static enum status path_kind(const char *path, char gguf[KRN_PATH_MAX], struct status_note *note) {
     char label[KRN_LABEL_BYTES];
     struct stat st;
     krn_label(label, path);
+    gguf[0] = '\0';
     if (stat(path, &st) != 0)
         return status_say(note, errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_IO,
                           "%s: no model directory: %s", label, strerror(errno));
-    if (!S_ISDIR(st.st_mode))
-        return status_say(
-            note, STATUS_BAD_FILE,
-            "%s: is a file; a directory with config.json and model.safetensors is expected", label);
+    if (S_ISDIR(st.st_mode))
+        return gguf_in(path, gguf, note);
+    if (!ends_in_gguf(path) && !begins_as_gguf(path))
+        return status_say(note, STATUS_BAD_FILE,
+                          "%s: is a file, not a .gguf one; a directory with config.json and "
+                          "model.safetensors is expected",
+                          label);
+    int n = snprintf(gguf, KRN_PATH_MAX, "%s", path);
+    if (n < 0 || n >= KRN_PATH_MAX)
+        return status_say(note, STATUS_TOO_LARGE, "%s: the path is over %d bytes", label,
+                          KRN_PATH_MAX - 1);
     return STATUS_OK;
 }
 
@@ -72,8 +126,8 @@ static enum status adopt(struct krn_model *model, const struct krn_file *file,
     const char *name = memcpy(*names, e->name, name_bytes);
     *names += name_bytes;
     if (!e->usable) {
-        store->unusable[store->n_unusable++] =
-            (struct krn_unusable){.name = name, .dtype = e->dtype, .n_dims = e->n_dims};
+        store->unusable[store->n_unusable++] = (struct krn_unusable){
+            .name = name, .dtype = e->dtype, .n_dims = e->n_dims, .bytes = e->bytes};
         return STATUS_OK;
     }
     const void *data = file->bytes + e->offset;
@@ -110,11 +164,11 @@ static enum status fill(struct krn_model *model, struct krn_shards *shards,
     return krn_store_seal(model, note);
 }
 
-enum status krn_model_open(const char *path, struct krn_model **out, struct status_note *note) {
+static enum status directory_open(const char *path, struct krn_model **out,
+                                  struct status_note *note) {
     struct krn_config config;
     struct krn_shards shards;
     struct totals totals = {0};
-    TRY(directory_check(path, note));
     TRY(config_open(path, &config, note));
     TRY(krn_shards_open(path, &shards, note));
     count(&shards, &totals);
@@ -143,4 +197,10 @@ out:
     else
         krn_model_close(model);
     return status;
+}
+
+enum status krn_model_open(const char *path, struct krn_model **out, struct status_note *note) {
+    char gguf[KRN_PATH_MAX];
+    TRY(path_kind(path, gguf, note));
+    return gguf[0] != '\0' ? krn_gguf_open(gguf, out, note) : directory_open(path, out, note);
 }

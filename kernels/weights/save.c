@@ -13,6 +13,7 @@
 
 #include "actors/check.h"
 #include "kernels/families/registry.h"
+#include "kernels/quant/quant.h"
 #include "kernels/weights/json.h"
 #include "kernels/weights/shards.h"
 #include "kernels/weights/store.h"
@@ -358,6 +359,11 @@ static enum status save_check(const struct krn_model *model, const char *path, u
         return status_say(note, STATUS_BAD_REQUEST, "%s: %u shards asked for %u tensors", label,
                           shards, model->n_tensors);
     TRY(layout_check(&model->config, label, note));
+    for (uint32_t i = 0; i < model->n_tensors; i++)
+        if (model->tensors[i].dtype >= KRN_DTYPES)
+            return status_say(note, STATUS_UNSUPPORTED,
+                              "%s: tensor %s is %s, for which the layout has no type", label,
+                              model->tensors[i].name, krn_format_of(model->tensors[i].dtype)->word);
     struct stat st;
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return status_say(note, STATUS_IO, "%s: cannot create: %s", label, strerror(errno));

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "kernels/quant/quant.h"
+
 struct krn_model *krn_store_new(uint32_t n_tensors, uint32_t n_files, uint32_t n_blocks,
                                 uint32_t n_unusable) {
     struct krn_model *model = calloc(1, sizeof *model);
@@ -172,6 +174,12 @@ static bool counts_as_parameter(const struct krn_model *model, const struct krn_
     return !(model->config.tied && strcmp(t->name, "lm_head.weight") == 0);
 }
 
+/* The bytes are whole blocks. */
+static uint64_t elements(const struct krn_tensor *t) {
+    const struct krn_format *f = krn_format_of(t->dtype);
+    return t->bytes / f->bytes * f->block;
+}
+
 enum status krn_store_seal(struct krn_model *model, struct status_note *note) {
     struct krn_store *store = model->store;
     struct krn_tensor *tensors = (struct krn_tensor *)(uintptr_t)model->tensors;
@@ -180,7 +188,7 @@ enum status krn_store_seal(struct krn_model *model, struct status_note *note) {
     model->parameters = 0;
     for (uint32_t i = 0; i < model->n_tensors; i++)
         if (counts_as_parameter(model, &tensors[i]))
-            model->parameters += tensors[i].bytes / (tensors[i].dtype == KRN_F32 ? 4 : 2);
+            model->parameters += elements(&tensors[i]);
     return fingerprint(model, note);
 }
 

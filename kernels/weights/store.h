@@ -14,6 +14,7 @@
 struct krn_unusable {
     const char *name, *dtype;
     uint32_t n_dims;
+    uint64_t bytes;
 };
 
 struct krn_store {

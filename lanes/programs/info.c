@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roundhouse info: what is in a model directory and how this build and machine would run it.
+ * roundhouse info: what is in a model directory or file and how this build and machine would run it.
  */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "config.h"
+#include "kernels/quant/quant.h"
+#include "kernels/weights/store.h"
 #include "lanes/programs/input.h"
 #include "lanes/programs/options.h"
 
@@ -17,27 +20,33 @@ struct info {
     struct status_note net_note, tokenizer_note;
 };
 
-static const char *info_dtype(enum krn_dtype t) {
-    static const char *const names[KRN_DTYPES] = {"f32", "f16", "bf16"};
-    return (unsigned)t < KRN_DTYPES ? names[t] : "unknown";
+/* A type's word in small letters. */
+static const char *info_word(char out[16], const char *word) {
+    size_t n = 0;
+    for (; n < 15 && word[n] != '\0'; n++)
+        out[n] = (char)tolower((unsigned char)word[n]);
+    out[n] = '\0';
+    return out;
 }
 
-/* Bytes of tensors by type. */
+static void info_add_type(json_t *types, const char *word, uint64_t bytes, bool readable) {
+    char name[16];
+    json_t *type = json_object_get(types, info_word(name, word));
+    json_int_t n = json_integer_value(json_object_get(type, "tensors"));
+    json_int_t sum = json_integer_value(json_object_get(type, "bytes"));
+    json_object_set_new(types, name,
+                        json_pack("{s:I, s:I, s:b}", "tensors", n + 1, "bytes",
+                                  sum + (json_int_t)bytes, "readable", readable));
+}
+
+/* Tensors and bytes by type, also of the types that this build cannot read. */
 static json_t *info_types(const struct krn_model *m) {
+    const struct krn_store *store = m->store;
     json_t *types = json_object();
-    for (uint32_t t = 0; t < KRN_DTYPES; t++) {
-        uint64_t bytes = 0;
-        uint32_t n = 0;
-        for (uint32_t i = 0; i < m->n_tensors; i++)
-            if (m->tensors[i].dtype == (enum krn_dtype)t) {
-                n++;
-                bytes += m->tensors[i].bytes;
-            }
-        if (n > 0)
-            json_object_set_new(
-                types, info_dtype((enum krn_dtype)t),
-                json_pack("{s:i, s:I}", "tensors", (int)n, "bytes", (json_int_t)bytes));
-    }
+    for (uint32_t i = 0; i < m->n_tensors; i++)
+        info_add_type(types, krn_format_of(m->tensors[i].dtype)->word, m->tensors[i].bytes, true);
+    for (uint32_t i = 0; i < store->n_unusable; i++)
+        info_add_type(types, store->unusable[i].dtype, store->unusable[i].bytes, false);
     return types;
 }
 
@@ -119,9 +128,10 @@ static void info_print(const json_t *j) {
     const char *type;
     json_t *v;
     json_object_foreach(json_object_get(j, "types"), type, v)
-        printf("%-14s %lld tensors, %.2f MB\n", type,
+        printf("%-14s %lld tensors, %.2f MB%s\n", type,
                (long long)json_integer_value(json_object_get(v, "tensors")),
-               (double)json_integer_value(json_object_get(v, "bytes")) / 1e6);
+               (double)json_integer_value(json_object_get(v, "bytes")) / 1e6,
+               json_is_true(json_object_get(v, "readable")) ? "" : ", not readable here");
     size_t i;
     printf("%-14s", "isa");
     json_array_foreach(json_object_get(j, "isa"), i, v) printf(" %s", json_string_value(v));

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Blocked formats: every value of every block bit for bit as the exact fp64 value rounded once; the
+ * oracle's reading, the table and packing agree.
+ */
+#include "tests/harness.h"
+
+#include "kernels/oracle_rows.h"
+#include "kernels/quant/quant.h"
+#include "tests/kernels/gguf_make.h"
+#include "tests/kernels/kit.h"
+
+enum { BLOCKS = 400 };
+
+/* Random bytes; the f16 scales are tame, tiny, or anything. */
+static void random_block(struct kit_rand *r, enum krn_dtype type, unsigned char *block) {
+    static const int where[KRN_TYPES][2] = {[KRN_Q4_1] = {0, 2},
+                                            [KRN_Q5_1] = {0, 2},
+                                            [KRN_Q4_K] = {0, 2},
+                                            [KRN_Q5_K] = {0, 2},
+                                            [KRN_Q6_K] = {208, 208}};
+    for (uint32_t i = 0; i < gguf_block_bytes(type); i++)
+        block[i] = (unsigned char)kit_u32(r);
+    uint32_t kind = kit_below(r, 4);
+    for (int i = 0; i < 2 && kind < 3; i++) {
+        unsigned char *high = block + where[type][i] + 1;
+        *high = (unsigned char)(kind == 0   ? (*high & 0x83) | 0x38
+                                : kind == 1 ? *high & 0x83
+                                            : *high & 0xbf);
+    }
+}
+
+START_TEST(test_every_value) {
+    const enum krn_dtype type = (enum krn_dtype)_i;
+    const struct krn_format *f = krn_format_of(type);
+    struct kit_rand r = {.seed = 71 + (uint64_t)_i};
+    ck_assert_uint_eq(f->block, gguf_block(type));
+    ck_assert_uint_eq(f->bytes, gguf_block_bytes(type));
+    ck_assert_uint_eq(KRN_QUANT_BLOCK_MAX % f->block, 0);
+    ck_assert_uint_le(f->bytes, KRN_QUANT_BYTES_MAX);
+    unsigned char *blocks = malloc((size_t)BLOCKS * f->bytes); /* exactly: nothing is read behind */
+    float *got = malloc((size_t)BLOCKS * f->block * sizeof *got);
+    ck_assert(blocks != NULL && got != NULL);
+    for (uint32_t b = 0; b < BLOCKS; b++)
+        random_block(&r, type, blocks + (size_t)b * f->bytes);
+    krn_unpack(type, blocks, 0, (uint64_t)BLOCKS * f->block, got);
+    for (uint32_t b = 0; b < BLOCKS; b++) {
+        for (uint32_t i = 0; i < f->block; i++) {
+            float exact = (float)gguf_value(type, blocks + (size_t)b * f->bytes, i);
+            float oracle = type < KRN_DTYPES
+                               ? exact
+                               : krn_oracle_blocked(type, blocks, (uint64_t)b * f->block + i);
+            kit_equal(&got[b * f->block + i], &exact, 1, "%s, block %u, element %u", f->word, b, i);
+            kit_equal(&oracle, &exact, 1, "oracle, %s, block %u, element %u", f->word, b, i);
+        }
+    }
+    float one[KRN_QUANT_BLOCK_MAX];
+    krn_unpack(type, blocks, 7 * f->block, f->block, one);
+    kit_equal(one, got + 7 * (size_t)f->block, f->block, "%s, one block", f->word);
+    free(blocks);
+    free(got);
+}
+END_TEST
+
+/* Each element lands near what was stored, so none is out of its place. */
+START_TEST(test_quantised_values_return) {
+    static const double steps[KRN_TYPES] = {
+        [KRN_Q8_0] = 127, [KRN_Q4_0] = 7,  [KRN_Q4_1] = 7,  [KRN_Q5_0] = 15, [KRN_Q5_1] = 15,
+        [KRN_Q4_K] = 7,   [KRN_Q5_K] = 15, [KRN_Q6_K] = 31, [KRN_IQ4_NL] = 5};
+    const enum krn_dtype type = (enum krn_dtype)_i;
+    struct kit_rand r = {.seed = 72};
+    float x[KRN_QUANT_BLOCK_MAX], y[KRN_QUANT_BLOCK_MAX];
+    unsigned char block[KRN_QUANT_BYTES_MAX];
+    for (int b = 0; b < 8; b++) {
+        kit_fill(&r, x, gguf_block(type), KIT_TAME);
+        gguf_quantise(type, x, block);
+        krn_unpack(type, block, 0, gguf_block(type), y);
+        for (uint32_t i = 0; i < gguf_block(type); i++)
+            ck_assert_msg(fabs((double)y[i] - (double)x[i]) <= 1.1 / steps[type],
+                          "type %d, element %u: %g for %g", _i, i, (double)y[i], (double)x[i]);
+    }
+}
+END_TEST
+
+/* Any rows and columns of a matrix, also inside blocks; products equal the oracle's. */
+START_TEST(test_packing) {
+    enum { N = 37, K = 512 };
+    const enum krn_dtype type = (enum krn_dtype)_i;
+    struct kit_rand r = {.seed = 73 + (uint64_t)_i};
+    uint64_t bytes = (uint64_t)N * K / gguf_block(type) * gguf_block_bytes(type);
+    unsigned char *data = malloc(bytes);
+    float *flat = kit_floats(N * K);
+    ck_assert_ptr_nonnull(data);
+    for (uint64_t at = 0; at < bytes; at += gguf_block_bytes(type)) {
+        float x[KRN_QUANT_BLOCK_MAX];
+        kit_fill(&r, x, gguf_block(type), KIT_TAME);
+        gguf_quantise(type, x, data + at);
+    }
+    struct krn_tensor w = {
+        .name = "w", .dtype = type, .n_dims = 2, .dims = {N, K}, .data = data, .bytes = bytes};
+    krn_unpack(type, data, 0, (uint64_t)N * K, flat);
+    for (int round = 0; round < 20; round++) {
+        uint32_t row0 = kit_below(&r, N), n = 1 + kit_below(&r, N - row0);
+        uint32_t col0 = 16 * kit_below(&r, K / 16), k = 1 + kit_below(&r, K - col0);
+        struct krn_packed p;
+        float *out = kit_alloc(krn_packed_bytes(type, n, k));
+        krn_pack(&w, row0, n, col0, k, out, &p);
+        ck_assert(p.dtype == KRN_F32 && p.n == n && p.k == k);
+        ck_assert_uint_eq(p.bytes, (uint64_t)p.n_blocks * KRN_BLOCK * k * sizeof *out);
+        for (uint32_t row = 0; row < p.n_blocks * KRN_BLOCK; row++)
+            for (uint32_t i = 0; i < k; i++) {
+                float expected = row < n ? flat[(row0 + row) * K + col0 + i] : 0.0f;
+                kit_equal(&out[((size_t)row / KRN_BLOCK * k + i) * KRN_BLOCK + row % KRN_BLOCK],
+                          &expected, 1, "type %d, row %u, column %u", _i, row, i);
+            }
+        free(out);
+    }
+    free(data);
+    free(flat);
+}
+END_TEST
+
+int main(void) {
+    Suite *s = suite_create("quant");
+    TCase *t = tcase_create("quant");
+    tcase_set_timeout(t, 0);
+    tcase_add_loop_test(t, test_every_value, 0, KRN_TYPES);
+    tcase_add_loop_test(t, test_quantised_values_return, KRN_DTYPES, KRN_TYPES);
+    tcase_add_loop_test(t, test_packing, KRN_DTYPES, KRN_TYPES);
+    suite_add_tcase(s, t);
+    return test_run(s);
+}
