@@ -10,8 +10,8 @@
 
 #include "actors/status.h"
 
-/* The first KRN_DTYPES are what row functions read; the blocked formats behind them (kernels/quant/)
- * become f32 when a weight is packed. The numbers are part of fingerprints. */
+/* The first KRN_DTYPES are what row functions read; the blocked formats behind them
+ * (kernels/quant/) become f32 when a weight is packed. The numbers are part of fingerprints. */
 enum krn_dtype {
     KRN_F32,
     KRN_F16,

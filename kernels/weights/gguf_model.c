@@ -12,8 +12,8 @@
 
 enum { MAPPED_NAME_BYTES = 80 };
 
-/* Whose rows the file holds in pairs: row 2j + t of a head is row t * head_dim / 2 + j here, because
- * the file's authors rotate neighbours and numerics.md 4.2 rotates halves. */
+/* Whose rows the file holds in pairs: row 2j + t of a head is row t * head_dim / 2 + j here,
+ * because the file's authors rotate neighbours and numerics.md 4.2 rotates halves. */
 enum pairs { PAIRS_NONE, PAIRS_Q, PAIRS_K };
 
 static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roundhouse info: what is in a model directory or file and how this build and machine would run it.
+ * roundhouse info: what is in a model directory or file, how this build and machine would run it.
  */
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fuzz target: any bytes as a GGUF file. What is accepted must be sound to the last byte, what is
- * refused must say one line; metadata of what is accepted gives a checked configuration or one line.
+ * refused must say one line; accepted metadata gives a checked configuration or one line.
  */
 #include <stdint.h>
 #include <stdlib.h>
