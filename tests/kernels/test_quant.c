@@ -44,14 +44,15 @@ START_TEST(test_every_value) {
         random_block(&r, type, blocks + (size_t)b * f->bytes);
     krn_unpack(type, blocks, 0, (uint64_t)BLOCKS * f->block, got);
     for (uint32_t b = 0; b < BLOCKS; b++) {
+        float exact[KRN_QUANT_BLOCK_MAX], oracle[KRN_QUANT_BLOCK_MAX];
         for (uint32_t i = 0; i < f->block; i++) {
-            float exact = (float)gguf_value(type, blocks + (size_t)b * f->bytes, i);
-            float oracle = type < KRN_DTYPES
-                               ? exact
-                               : krn_oracle_blocked(type, blocks, (uint64_t)b * f->block + i);
-            kit_equal(&got[b * f->block + i], &exact, 1, "%s, block %u, element %u", f->word, b, i);
-            kit_equal(&oracle, &exact, 1, "oracle, %s, block %u, element %u", f->word, b, i);
+            exact[i] = (float)gguf_value(type, blocks + (size_t)b * f->bytes, i);
+            oracle[i] = type < KRN_DTYPES
+                            ? exact[i]
+                            : krn_oracle_blocked(type, blocks, (uint64_t)b * f->block + i);
         }
+        kit_equal(got + (size_t)b * f->block, exact, f->block, "%s, block %u", f->word, b);
+        kit_equal(oracle, exact, f->block, "oracle, %s, block %u", f->word, b);
     }
     float one[KRN_QUANT_BLOCK_MAX];
     krn_unpack(type, blocks, 7 * f->block, f->block, one);
@@ -106,12 +107,14 @@ START_TEST(test_packing) {
         krn_pack(&w, row0, n, col0, k, out, &p);
         ck_assert(p.dtype == KRN_F32 && p.n == n && p.k == k);
         ck_assert_uint_eq(p.bytes, (uint64_t)p.n_blocks * KRN_BLOCK * k * sizeof *out);
-        for (uint32_t row = 0; row < p.n_blocks * KRN_BLOCK; row++)
-            for (uint32_t i = 0; i < k; i++) {
-                float expected = row < n ? flat[(row0 + row) * K + col0 + i] : 0.0f;
-                kit_equal(&out[((size_t)row / KRN_BLOCK * k + i) * KRN_BLOCK + row % KRN_BLOCK],
-                          &expected, 1, "type %d, row %u, column %u", _i, row, i);
-            }
+        for (uint32_t row = 0; row < p.n_blocks * KRN_BLOCK; row++) {
+            float expected[K] = {0}, got[K];
+            if (row < n)
+                memcpy(expected, flat + (size_t)(row0 + row) * K + col0, k * sizeof *expected);
+            for (uint32_t i = 0; i < k; i++)
+                got[i] = out[((size_t)row / KRN_BLOCK * k + i) * KRN_BLOCK + row % KRN_BLOCK];
+            kit_equal(got, expected, k, "type %d, row %u", _i, row);
+        }
         free(out);
     }
     free(data);

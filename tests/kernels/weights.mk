@@ -33,7 +33,7 @@ tests_kernels_test_variants_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_variants_LDADD = $(RH_TEST_LDADD)
 check_PROGRAMS += tests/kernels/test_weights_memory
 tests_kernels_test_weights_memory_SOURCES = tests/kernels/test_weights_memory.c \
-	tests/kernels/model_dir.h tests/kernels/scratch_dir.h
+	tests/kernels/model_dir.h tests/kernels/scratch_dir.h $(RH_GGUF_MAKE)
 tests_kernels_test_weights_memory_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_weights_memory_LDFLAGS = \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=aligned_alloc,--wrap=free

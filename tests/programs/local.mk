@@ -11,3 +11,4 @@ check_PROGRAMS += tests/programs/test_serve
 tests_programs_test_serve_SOURCES = tests/programs/test_serve.c tests/programs/command.h
 tests_programs_test_serve_CFLAGS = $(RH_TEST_CFLAGS)
 tests_programs_test_serve_LDADD = $(RH_TEST_LDADD)
+include $(srcdir)/tests/programs/info.mk
