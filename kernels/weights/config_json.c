@@ -123,8 +123,8 @@ enum status krn_config_check(const char *file, const struct krn_config *c,
     TRY(rope_check(file, &c->rope, note));
     if (c->has_local_rope)
         TRY(rope_check(file, &c->local_rope, note));
-    if (c->score_scalar > CONFIG_HIDDEN_MAX)
-        TRY(range(file, "query_pre_attn_scalar", c->score_scalar, CONFIG_HIDDEN_MAX, note));
+    if (c->score_scalar > KRN_CONFIG_HIDDEN_MAX)
+        TRY(range(file, "query_pre_attn_scalar", c->score_scalar, KRN_CONFIG_HIDDEN_MAX, note));
     TRY(window_check(file, c, note));
     TRY(tokens_check(file, c, note));
     return sampling_check(file, c, note);
@@ -415,7 +415,7 @@ static void read_shape(struct krn_fields *f, const struct dialect *d, struct krn
     c->norm_eps = narrow(krn_field_number_or(f, "rms_norm_eps", 1e-6));
     c->tied = krn_field_bool_or(f, "tie_word_embeddings", d->gemma);
     if (d->gemma)
-        c->score_scalar = krn_field_u32(f, "query_pre_attn_scalar", 1, CONFIG_HIDDEN_MAX);
+        c->score_scalar = krn_field_u32(f, "query_pre_attn_scalar", 1, KRN_CONFIG_HIDDEN_MAX);
     read_biases(f, d, c);
     read_windows(f, d, c);
 }
