@@ -15,6 +15,7 @@
 #include "lanes/journal.h"
 #include "lanes/planner.h"
 #include "lanes/slot.h"
+#include "lanes/vocabulary.h"
 #include "sessions/memory.h"
 
 enum {
@@ -109,7 +110,7 @@ static enum status engine_open_model(struct lane_engine *e, struct status_note *
         TRY(krn_model_open(c->model_path, &e->opened, note));
         e->model = e->opened;
         /* A model without a tokenizer still serves token ids; a broken tokenizer is an error. */
-        enum status s = lane_tokenizer_open(c->model_path, &e->tokenizer, note);
+        enum status s = lane_vocabulary_open(c->model_path, &e->tokenizer, note);
         if (s != STATUS_OK && s != STATUS_NOT_FOUND)
             return s;
     } else {

@@ -6,6 +6,7 @@
 #define KERNELS_WEIGHTS_GGUF_MODEL_H
 
 #include "kernels/weights/gguf.h"
+#include "kernels/weights/shards.h"
 
 /* The configuration; a key of the architecture that this build does not honour is refused by name.
  */
@@ -15,6 +16,8 @@ enum status krn_gguf_config(const struct krn_gguf *g, struct krn_config *out,
 /* The file's entry of that name, or NULL. */
 const struct krn_entry *krn_gguf_entry(const struct krn_gguf *g, const char *name);
 
+/* gguf: the GGUF file that path means, empty for a directory of the Hugging Face layout. */
+enum status krn_gguf_path(const char *path, char gguf[KRN_PATH_MAX], struct status_note *note);
 /* Opens one file as a model. On failure *out is untouched and nothing stays mapped. */
 enum status krn_gguf_open(const char *path, struct krn_model **out, struct status_note *note);
 

@@ -56,8 +56,7 @@ static enum status gguf_in(const char *dir, char path[KRN_PATH_MAX], struct stat
     return status;
 }
 
-/* gguf: the GGUF file that path means, empty for a directory of the Hugging Face layout. */
-static enum status path_kind(const char *path, char gguf[KRN_PATH_MAX], struct status_note *note) {
+enum status krn_gguf_path(const char *path, char gguf[KRN_PATH_MAX], struct status_note *note) {
     char label[KRN_LABEL_BYTES];
     struct stat st;
     krn_label(label, path);
@@ -201,6 +200,6 @@ out:
 
 enum status krn_model_open(const char *path, struct krn_model **out, struct status_note *note) {
     char gguf[KRN_PATH_MAX];
-    TRY(path_kind(path, gguf, note));
+    TRY(krn_gguf_path(path, gguf, note));
     return gguf[0] != '\0' ? krn_gguf_open(gguf, out, note) : directory_open(path, out, note);
 }

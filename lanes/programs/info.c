@@ -11,6 +11,7 @@
 #include "kernels/weights/store.h"
 #include "lanes/programs/input.h"
 #include "lanes/programs/options.h"
+#include "lanes/vocabulary.h"
 
 struct info {
     struct krn_model *model;
@@ -152,7 +153,7 @@ int program_info(int argc, char **argv) {
     }
     if (s == STATUS_OK) {
         x.net_status = krn_net_build(x.model, &x.net, &x.net_note);
-        x.tokenizer_status = lane_tokenizer_open(path, &x.tokenizer, &x.tokenizer_note);
+        x.tokenizer_status = lane_vocabulary_open(path, &x.tokenizer, &x.tokenizer_note);
         json_t *j = info_json(&x, path);
         CHECK(j != NULL);
         if (options_has(o, OPT_json_lines)) {

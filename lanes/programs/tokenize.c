@@ -8,6 +8,7 @@
 
 #include "lanes/programs/input.h"
 #include "lanes/programs/options.h"
+#include "lanes/vocabulary.h"
 
 struct tokens {
     const char *program;
@@ -20,8 +21,8 @@ struct tokens {
 static enum status tokens_open(struct tokens *x, uint32_t program, int argc, char **argv) {
     x->program = argv[0];
     TRY(options_parse(program, argc, argv, &x->options, &x->note));
-    return lane_tokenizer_open(options_text(&x->options, OPT_model, options_default_model()), &x->t,
-                               &x->note);
+    return lane_vocabulary_open(options_text(&x->options, OPT_model, options_default_model()),
+                                &x->t, &x->note);
 }
 
 /* Calls one for each line of standard input, without its newline; the note gains the line's number.

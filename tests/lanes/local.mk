@@ -15,3 +15,8 @@ tests_lanes_test_steady_SOURCES = tests/lanes/test_steady.c lanes/programs/clien
 	lanes/programs/client.h
 tests_lanes_test_steady_CFLAGS = $(RH_TEST_CFLAGS)
 tests_lanes_test_steady_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/lanes/test_vocabulary
+tests_lanes_test_vocabulary_SOURCES = tests/lanes/test_vocabulary.c tests/text/support.h \
+	tests/kernels/scratch_dir.h $(RH_GGUF_MAKE)
+tests_lanes_test_vocabulary_CFLAGS = $(RH_TEST_CFLAGS)
+tests_lanes_test_vocabulary_LDADD = $(RH_TEST_LDADD)
