@@ -36,7 +36,7 @@ struct lane_engine_config {
     uint32_t lanes_max;     /* running at once; 0: 64; at most 256 */
     uint32_t queue_max;     /* waiting; 0: 1024 */
     uint32_t round_tokens;  /* token budget of a round; 0: 512 */
-    uint32_t piece_tokens;  /* prompt piece at most; 0: 256 */
+    uint32_t piece_tokens;  /* prompt piece at most; 0: 512 */
     uint64_t piece_ns;      /* and about so long at most; 0: 250 ms, UINT64_MAX: no bound */
     uint32_t prefill_share; /* percent of a round's budget for prompts while decodes wait; 0: 50 */
     bool ahead;             /* plan-ahead */

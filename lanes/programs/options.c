@@ -216,7 +216,7 @@ enum status options_engine(const struct options *o, struct lane_engine_config *c
     c->journal_path = options_text(o, OPT_journal, NULL);
     if (c->piece_tokens > 0 && c->round_tokens == 0 && c->piece_tokens > 512)
         c->round_tokens = c->piece_tokens;
-    if (c->round_tokens > 0 && c->piece_tokens == 0 && c->round_tokens < 256)
+    if (c->round_tokens > 0 && c->piece_tokens == 0 && c->round_tokens < 512)
         c->piece_tokens = c->round_tokens;
     return STATUS_OK;
 }
