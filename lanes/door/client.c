@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lanes/door/bounded_close.h"
 #include "lanes/door/wire.h"
 
 struct door_client {
@@ -30,7 +31,7 @@ enum status door_client_open(const char *url, uint32_t resend_ms, struct door_cl
     nng_socket_set_size(c->socket, NNG_OPT_RECVMAXSZ, DOOR_TRANSPORT_MAX);
     int error = nng_dial(c->socket, url, NULL, 0);
     if (error != 0) {
-        nng_close(c->socket);
+        door_socket_close(c->socket);
         free(c);
         return status_say(
             note, error == NNG_EINVAL ? STATUS_BAD_REQUEST : STATUS_NOT_FOUND, "%s: %s", url,
@@ -44,7 +45,7 @@ enum status door_client_open(const char *url, uint32_t resend_ms, struct door_cl
 void door_client_close(struct door_client *c) {
     if (c == NULL)
         return;
-    nng_close(c->socket);
+    door_socket_close(c->socket);
     free(c);
 }
 

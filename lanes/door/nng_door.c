@@ -3,6 +3,7 @@
  * the self-probe. The callbacks of nng's threads only post; everything else happens in the door's
  * actor, except that the probe's actor, on a thread of its own, may close and reopen a listener.
  */
+#include "lanes/door/bounded_close.h"
 #include "lanes/door/door.h"
 
 #include <nng/nng.h>
@@ -445,7 +446,7 @@ void door_halt(struct door *d) {
 
 void door_stop(struct door *d) {
     if (d->socket_open)
-        nng_close(d->socket);
+        door_socket_close(d->socket);
     d->socket_open = false;
     if (d->receive != NULL) {
         nng_aio_stop(d->receive);
