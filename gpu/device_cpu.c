@@ -333,7 +333,7 @@ static uint64_t place_buffers(struct cpu *c, unsigned char *base) {
     c->bad = cut(base, &at, rows, 1);
     c->kept = cut(base, &at, l->draws, sizeof *c->kept);
     c->changed = cut(base, &at, l->draws, 1);
-    for (int i = 0; i <= c->model.has_local_rope; i++)
+    for (int i = 0; i < (c->model.has_local_rope ? 2 : 1); i++)
         c->rope[i] = cut(base, &at, (uint64_t)c->model.context * d, sizeof(float));
     return at;
 }
