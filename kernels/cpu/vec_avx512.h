@@ -18,28 +18,16 @@
 #define VEC_DIRECT_ROWS 40 /* up to here two-byte weights are not worth widening first */
 /* enough chains to hide the latency of a fused multiply-add, as far as 32 registers go */
 #define VEC_BLOCKS(R) ((R) == 1 ? 8 : (R) <= 6 ? 4 : 2)
+/* clang-format off */
 #define VEC_PANEL_TILES(M)                                                                         \
-    M(1, 1)                                                                                        \
-    M(2, 1)                                                                                        \
-    M(3, 1)                                                                                        \
-    M(4, 1)                                                                                        \
-    M(5, 1)                                                                                        \
-    M(6, 1)                                                                                        \
-    M(7, 1)                                                                                        \
-    M(8, 1)                                                                                        \
-    M(9, 1) M(10, 1) M(11, 1) M(12, 1) M(13, 1) M(14, 1) M(1, 2) M(2, 2) M(3, 2) M(4, 2) M(5, 2)   \
-        M(6, 2) M(7, 2) M(8, 2) M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 2)
+    M(1, 1) M(2, 1) M(3, 1) M(4, 1) M(5, 1) M(6, 1) M(7, 1) M(8, 1) M(9, 1) M(10, 1) M(11, 1)      \
+    M(12, 1) M(13, 1) M(14, 1) M(1, 2) M(2, 2) M(3, 2) M(4, 2) M(5, 2) M(6, 2) M(7, 2) M(8, 2)     \
+    M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 2)
 #define VEC_DIRECT_TILES(M, D)                                                                     \
-    M(D, 1, 1)                                                                                     \
-    M(D, 2, 1)                                                                                     \
-    M(D, 3, 1)                                                                                     \
-    M(D, 4, 1)                                                                                     \
-    M(D, 5, 1)                                                                                     \
-    M(D, 6, 1)                                                                                     \
-    M(D, 7, 1)                                                                                     \
-    M(D, 8, 1)                                                                                     \
+    M(D, 1, 1) M(D, 2, 1) M(D, 3, 1) M(D, 4, 1) M(D, 5, 1) M(D, 6, 1) M(D, 7, 1) M(D, 8, 1)        \
     M(D, 1, 2) M(D, 2, 2) M(D, 3, 2) M(D, 4, 2) M(D, 5, 2) M(D, 6, 2) M(D, 7, 2) M(D, 8, 2)        \
-        M(D, 1, 4) M(D, 2, 4) M(D, 3, 4) M(D, 4, 4) M(D, 5, 4) M(D, 6, 4) M(D, 1, 8)
+    M(D, 1, 4) M(D, 2, 4) M(D, 3, 4) M(D, 4, 4) M(D, 5, 4) M(D, 6, 4) M(D, 1, 8)
+/* clang-format on */
 
 #define VEC_FN static inline __attribute__((always_inline, unused))
 
