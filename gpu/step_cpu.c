@@ -63,7 +63,7 @@ struct cut {
 /* Few rows: one group of blocks a member. Many: groups as wide as the row functions share rows
  * over, and row tiles until there are enough units to end evenly. */
 static struct cut cut_products(const struct cpu_stage *s, uint32_t rows, uint32_t size) {
-    enum { FEW_ROWS = 16, TILE_ROWS = 56, FEW_GRAIN = 8, MANY_GRAIN = 16, UNITS_A_MEMBER = 4 };
+    enum { FEW_ROWS = 16, TILE_ROWS = 56, FEW_GRAIN = 8, MANY_GRAIN = 16, UNITS_A_MEMBER = 2 };
     struct cut cut = {0, 1, 1, 1};
     for (uint32_t i = 0; i < s->n_products && !(s->gate && i > 0); i++)
         cut.blocks += s->product[i].w.n_blocks;
