@@ -8,11 +8,13 @@
 #include "gpu/device_cpu.h"
 #include "gpu/shard.h"
 #include "gpu/team.h"
+#include "kernels/matmul.h"
 
 enum {
     CPU_LOGITS_ROWS = 32, /* drawn rows whose logits exist at one time */
     CPU_PRIVATE_FLOATS =
         4096, /* up to so many floats each member norms all rows itself, which saves a region */
+    CPU_PRIVATE_BYTES = 16384, /* the same of rounded rows */
     CPU_GROUP_MAX = 3
 };
 
@@ -37,6 +39,7 @@ struct cpu_stage {
     float eps;         /* of the norm or the heads' norms */
     enum krn_buf norm_src, norm_dst;
     uint32_t n_products;
+    bool rounds;                  /* GROUP, LOGITS: a product reads rounded rows */
     bool gate;                    /* GROUP: products are gate and up, and the gate follows */
     bool gelu;                    /* GROUP, GATE: gelu in place of silu */
     bool norm_add;                /* GROUP: norm_dst += the normed norm_src; no products */
@@ -65,9 +68,11 @@ struct cpu {
     struct krn_config model;
     struct gpu_limits limits;
     const struct krn_rowfn *fn;
+    struct krn_matmul matmul;
     struct gpu_team *team;
     struct cpu_stage *stages;
     uint32_t n_stages;
+    bool logits_round; /* the logits product reads rounded rows */
 
     /* memory, each one mapping */
     unsigned char *weights, *buffers, *pool;
@@ -77,6 +82,8 @@ struct cpu {
     /* row buffers: [rows][width] */
     float *buf[KRN_BUFS];
     size_t ld[KRN_BUFS];
+    unsigned char *rounded;   /* the rows that a group's products read, as matmul.round left them */
+    size_t ld_rounded;        /* bytes from row to row */
     float *partial;           /* world > 1: [rows][hidden] to be reduced */
     float *logits_part;       /* world > 1: [CPU_LOGITS_ROWS][stride] */
     size_t logits_stride;     /* outputs a rank has room for */
@@ -98,8 +105,8 @@ struct cpu {
     uint32_t nan_row;   /* fault: this row's embedding is NaN; or GPU_ROW_FINE */
     enum status status; /* written by the holder of a unit */
 
-    /* member scratch: rowfn scratch, draw scratch, private rows, merged counts */
-    size_t scratch_draw, scratch_rows, scratch_counts;
+    /* member scratch: rowfn scratch, draw scratch, private rows, the same rounded, merged counts */
+    size_t scratch_draw, scratch_rows, scratch_rounded, scratch_counts;
 
     struct cpu_last last[GPU_SLOTS_MAX];
     struct cpu_seen seen[GPU_SLOTS_MAX];

@@ -323,6 +323,9 @@ static uint64_t place_buffers(struct cpu *c, unsigned char *base) {
         uint64_t n = b == KRN_BUF_L ? CPU_LOGITS_ROWS : b == KRN_BUF_H ? both : rows;
         c->buf[b] = cut(base, &at, n * c->ld[b], sizeof(float));
     }
+    uint32_t widest = c->model.hidden > q ? c->model.hidden : q;
+    c->ld_rounded = c->matmul.row_bytes(widest > ffn ? widest : ffn);
+    c->rounded = cut(base, &at, both, c->ld_rounded);
     if (world > 1) {
         c->partial = cut(base, &at, rows * c->ld[KRN_BUF_X], sizeof(float));
         c->logits_part = cut(base, &at, CPU_LOGITS_ROWS * c->logits_stride, sizeof(float));
@@ -370,6 +373,8 @@ static enum status open_team(struct cpu *c, struct status_note *note) {
     at += (krn_draw_scratch(c->model.vocab) + 63) / 64 * 64;
     c->scratch_rows = at;
     at += CPU_PRIVATE_FLOATS * sizeof(float);
+    c->scratch_rounded = at;
+    at += CPU_PRIVATE_BYTES > c->ld_rounded ? CPU_PRIVATE_BYTES : c->ld_rounded;
     c->scratch_counts = at;
     at += ((size_t)c->limits.counts + GPU_WINDOW_MAX) * sizeof(struct krn_count);
     return gpu_team_open(threads, at, &c->team, note);
@@ -403,9 +408,12 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
         return status_say(note, STATUS_UNSUPPORTED,
                           "this machine cannot run the instruction set %s",
                           config->isa != NULL ? config->isa : "asked for");
+    struct krn_matmul matmul;
+    TRY(krn_matmul_open(&config->profile, fn, &matmul, note));
     struct cpu *c = calloc(1, sizeof *c);
     if (c == NULL)
         return status_say(note, STATUS_NO_MEMORY, "no memory for the CPU device");
+    c->matmul = matmul;
     c->device.ops = &cpu_ops;
     c->device.inline_step = true;
     c->config = *config;

@@ -54,16 +54,18 @@ static const float *pack_norm(struct packer *p, const struct krn_op *op, uint32_
 static struct krn_packed pack_matrix(struct packer *p, const struct krn_tensor *t, uint32_t row0,
                                      uint32_t n, uint32_t col0, uint32_t k) {
     struct krn_packed packed = {.dtype = t->dtype, .n = n, .k = k};
-    void *out = take(p, krn_packed_bytes(t->dtype, n, k));
+    const struct krn_matmul *matmul = &p->c->matmul;
+    void *out = take(p, matmul->packed_bytes(t->dtype, n, k));
     if (out != NULL && n > 0)
-        krn_pack(t, row0, n, col0, k, out, &packed);
+        matmul->pack(t, row0, n, col0, k, out, &packed);
     return packed;
 }
 
 /* Blocks [row0, row0 + n) of a weight that is packed already. */
-static struct krn_packed packed_part(const struct krn_packed *whole, uint32_t row0, uint32_t n) {
+static struct krn_packed packed_part(const struct packer *p, uint32_t row0, uint32_t n) {
+    const struct krn_packed *whole = &p->table_packed;
     struct krn_packed part = *whole;
-    uint64_t block_bytes = krn_packed_bytes(whole->dtype, KRN_BLOCK, whole->k);
+    uint64_t block_bytes = p->c->matmul.packed_bytes(p->table->dtype, KRN_BLOCK, whole->k);
     CHECK(row0 % KRN_BLOCK == 0 || n == 0);
     part.n = n;
     part.n_blocks = (n + KRN_BLOCK - 1) / KRN_BLOCK;
@@ -79,7 +81,7 @@ static void pack_product(struct packer *p, const struct krn_op *op, struct cpu_p
         gpu_shard_of(op, &p->c->model, &config->profile, config->rank, config->world);
     *out = (struct cpu_product){.shard = s, .src = op->src, .dst = op->dst, .add = op->add};
     if (op->w == p->table && s.col0 == 0 && s.k == op->k)
-        out->w = packed_part(&p->table_packed, s.row0, s.n);
+        out->w = packed_part(p, s.row0, s.n);
     else
         out->w = pack_matrix(p, op->w, s.row0, s.n, s.col0, s.k);
     out->bias = pack_vector(p, op->bias, s.row0, s.n);
@@ -108,6 +110,7 @@ static uint32_t cut_group(struct packer *p, const struct krn_op *op, uint32_t le
         bool alone = op[i].split == KRN_SPLIT_ROWS || op[i].add;
         if (alone && i > 0)
             break;
+        s->rounds = s->rounds || p->c->matmul.rounds(op[i].w->dtype);
         pack_product(p, &op[i++], &s->product[s->n_products++]);
         if (alone)
             break;
@@ -159,6 +162,7 @@ static uint32_t cut_stage(struct packer *p, const struct krn_op *op, uint32_t le
             return cut_group(p, op, left, s);
         s->kind = CPU_LOGITS;
         s->n_products = 1;
+        s->rounds = p->c->logits_round = p->c->matmul.rounds(op->w->dtype);
         pack_product(p, op, &s->product[0]);
         return 1;
     case KRN_OP_NORM:

@@ -46,7 +46,7 @@ static void run_embed(struct cpu *c, const struct cpu_stage *s, struct gpu_membe
     while (take_rows(m, c->n_rows, &begin, &end))
         for (uint32_t r = begin; r < end; r++) {
             float *x = row_of(c, KRN_BUF_X, r);
-            c->fn->embed(&s->product[0].w, c->token[r], x);
+            c->matmul.embed(&s->product[0].w, c->token[r], x);
             if (s->scale != 1.0f)
                 c->fn->scale(x, s->scale, c->model.hidden);
             if (r == c->nan_row)
@@ -89,13 +89,23 @@ static struct cut cut_products(const struct cpu_stage *s, uint32_t rows, uint32_
     return cut;
 }
 
+/* What a group's products read: rows, and the same rounded where a product wants them so. */
+struct inputs {
+    const float *x;
+    size_t ldx;
+    const unsigned char *q;
+    size_t ldq;
+};
+
 /* Blocks [block0, block1) of one product for rows [row0, row0 + rows). */
-static void run_product(const struct cpu *c, const struct cpu_product *p, const float *x,
-                        size_t ldx, uint32_t row0, uint32_t rows, uint32_t block0, uint32_t block1,
+static void run_product(const struct cpu *c, const struct cpu_product *p, const struct inputs *in,
+                        uint32_t row0, uint32_t rows, uint32_t block0, uint32_t block1,
                         void *scratch) {
     bool reduce = p->shard.reduce;
-    struct krn_product product = {.x = x + row0 * ldx,
-                                  .ldx = ldx,
+    struct krn_product product = {.x = in->x + row0 * in->ldx,
+                                  .ldx = in->ldx,
+                                  .q = in->q + row0 * in->ldq,
+                                  .ldq = in->ldq,
                                   .rows = rows,
                                   .w = &p->w,
                                   .segments = p->shard.segments,
@@ -104,7 +114,7 @@ static void run_product(const struct cpu *c, const struct cpu_product *p, const 
                                   .y = reduce ? c->partial + row0 * c->ld[KRN_BUF_X]
                                               : row_of(c, p->dst, row0),
                                   .ldy = reduce ? c->ld[KRN_BUF_X] : c->ld[p->dst]};
-    c->fn->product(&product, block0, block1, scratch);
+    c->matmul.product(&product, block0, block1, scratch);
 }
 
 /* The gate for the outputs of blocks [block0, block1). */
@@ -118,19 +128,19 @@ static void run_gate_blocks(const struct cpu *c, const struct cpu_stage *s, uint
 }
 
 /* Unit [block0, block1) of the group's blocks laid end to end. */
-static void run_group_blocks(const struct cpu *c, const struct cpu_stage *s, const float *x,
-                             size_t ldx, uint32_t row0, uint32_t rows, uint32_t block0,
+static void run_group_blocks(const struct cpu *c, const struct cpu_stage *s,
+                             const struct inputs *in, uint32_t row0, uint32_t rows, uint32_t block0,
                              uint32_t block1, void *scratch) {
     if (s->gate) {
-        run_product(c, &s->product[0], x, ldx, row0, rows, block0, block1, scratch);
-        run_product(c, &s->product[1], x, ldx, row0, rows, block0, block1, scratch);
+        run_product(c, &s->product[0], in, row0, rows, block0, block1, scratch);
+        run_product(c, &s->product[1], in, row0, rows, block0, block1, scratch);
         run_gate_blocks(c, s, row0, rows, block0, block1);
         return;
     }
     for (uint32_t i = 0; i < s->n_products && block0 < block1; i++) {
         uint32_t n = s->product[i].w.n_blocks;
         if (block0 < n)
-            run_product(c, &s->product[i], x, ldx, row0, rows, block0, block1 < n ? block1 : n,
+            run_product(c, &s->product[i], in, row0, rows, block0, block1 < n ? block1 : n,
                         scratch);
         block0 = block0 > n ? block0 - n : 0;
         block1 = block1 > n ? block1 - n : 0;
@@ -179,30 +189,66 @@ static void run_norm(struct cpu *c, const struct cpu_stage *s, struct gpu_member
             c->fn->norm(x, s->norm, s->norm_add ? x : y, n, s->eps);
             if (s->norm_add)
                 c->fn->add(y, x, y, n);
+            if (s->rounds)
+                c->matmul.round(y, n, c->rounded + r * c->ld_rounded);
         }
     gpu_team_end(m);
 }
 
+/* Rounds rows that no norm of this group made. */
+static void run_round(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
+    const struct cpu_product *p = &s->product[0];
+    uint32_t begin, end;
+    while (take_rows(m, c->n_rows, &begin, &end))
+        for (uint32_t r = begin; r < end; r++)
+            c->matmul.round(row_of(c, p->src, r), p->shard.k, c->rounded + r * c->ld_rounded);
+    gpu_team_end(m);
+}
+
+/* The group's inputs made by this member into its own memory, when the rows are few: normed where
+ * own_norm says so, and rounded where own_rounded does. */
+static struct inputs inputs_own(const struct cpu *c, const struct cpu_stage *s, bool own_norm,
+                                bool own_rounded, struct gpu_member *m) {
+    const struct cpu_product *p = &s->product[0];
+    struct inputs in = {c->buf[p->src], c->ld[p->src], c->rounded, c->ld_rounded};
+    if (own_norm) {
+        in.x = norm_own(c, s, m);
+        in.ldx = c->model.hidden;
+    }
+    if (own_rounded) {
+        unsigned char *q = (unsigned char *)m->scratch + c->scratch_rounded;
+        in.ldq = c->matmul.row_bytes(p->shard.k);
+        for (uint32_t r = 0; r < c->n_rows; r++)
+            c->matmul.round(in.x + r * in.ldx, p->shard.k, q + r * in.ldq);
+        in.q = q;
+    }
+    return in;
+}
+
 static void run_group(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
     uint32_t begin, end;
-    bool own = s->has_norm && s->n_products > 0 &&
-               (uint64_t)c->n_rows * c->model.hidden <= CPU_PRIVATE_FLOATS;
-    if (s->has_norm && !own)
+    bool own_norm = s->has_norm && s->n_products > 0 &&
+                    (uint64_t)c->n_rows * c->model.hidden <= CPU_PRIVATE_FLOATS;
+    bool own_rounded = s->rounds && (own_norm || !s->has_norm) &&
+                       c->n_rows * c->matmul.row_bytes(s->product[0].shard.k) <= CPU_PRIVATE_BYTES;
+    own_norm = own_norm && own_rounded == s->rounds;
+    if (s->has_norm && !own_norm)
         run_norm(c, s, m);
+    else if (s->rounds && !own_rounded)
+        run_round(c, s, m);
     if (s->n_products == 0)
         return;
-    const float *x = own ? NULL : c->buf[s->product[0].src];
-    size_t ldx = own ? c->model.hidden : c->ld[s->product[0].src];
+    struct inputs in = {NULL, 0, NULL, 0};
     struct cut cut = cut_products(s, c->n_rows, m->size);
     while (gpu_team_take(m, cut.groups * cut.tiles, 1, &begin, &end)) {
-        if (x == NULL) /* the rows may be read only now: a late member takes nothing */
-            x = norm_own(c, s, m);
+        if (in.x == NULL) /* the rows may be read only now: a late member takes nothing */
+            in = inputs_own(c, s, own_norm, own_rounded, m);
         /* Row tiles of one group of blocks follow each other: its weights are still near. */
         uint32_t tile = begin % cut.tiles, block0 = begin / cut.tiles * cut.grain;
         uint32_t block1 = block0 + cut.grain < cut.blocks ? block0 + cut.grain : cut.blocks;
         uint32_t row0 = (uint32_t)((uint64_t)c->n_rows * tile / cut.tiles);
         uint32_t row1 = (uint32_t)((uint64_t)c->n_rows * (tile + 1) / cut.tiles);
-        run_group_blocks(c, s, x, ldx, row0, row1 - row0, block0, block1, m->scratch);
+        run_group_blocks(c, s, &in, row0, row1 - row0, block0, block1, m->scratch);
     }
     gpu_team_end(m);
     if (s->product[0].shard.reduce)
@@ -276,28 +322,36 @@ static void run_final(struct cpu *c, const struct cpu_stage *s, struct gpu_membe
     /* Units: the rows' checks, then the drawn rows' norms. */
     while (take_rows(m, rows + c->plan->n_draws, &begin, &end))
         for (uint32_t i = begin; i < end; i++)
-            if (i < rows)
+            if (i < rows) {
                 c->bad[i] = !c->fn->finite(row_of(c, KRN_BUF_X, i), n);
-            else
-                c->fn->norm(row_of(c, KRN_BUF_X, draws[i - rows].row), s->norm,
-                            row_of(c, KRN_BUF_H, i - rows), n, s->eps);
+            } else {
+                float *y = row_of(c, KRN_BUF_H, i - rows);
+                c->fn->norm(row_of(c, KRN_BUF_X, draws[i - rows].row), s->norm, y, n, s->eps);
+                if (c->logits_round)
+                    c->matmul.round(y, n, c->rounded + (i - rows) * c->ld_rounded);
+            }
     gpu_team_end(m);
 }
 
 /* The perturb hook: the two halves of K are summed apart. One row, by one member. */
 static void run_changed(struct cpu *c, const struct cpu_product *p, const float *x, float *y,
                         void *scratch) {
+    unsigned char *q = (unsigned char *)scratch + c->scratch_rounded;
     uint32_t k = c->model.hidden, half = k / 2, n = p->w.n;
     float *part = c->perturb_row, *sum = part + k;
     struct krn_product product = {
-        .x = part, .ldx = k, .rows = 1, .w = &p->w, .segments = 1, .y = y, .ldy = n};
+        .x = part, .ldx = k, .q = q, .rows = 1, .w = &p->w, .segments = 1, .y = y, .ldy = n};
     memset(part, 0, k * sizeof *part);
     memcpy(part, x, half * sizeof *part);
-    c->fn->product(&product, 0, p->w.n_blocks, scratch);
+    if (c->logits_round)
+        c->matmul.round(part, k, q);
+    c->matmul.product(&product, 0, p->w.n_blocks, scratch);
     memset(part, 0, half * sizeof *part);
     memcpy(part + half, x + half, (k - half) * sizeof *part);
     product.y = sum;
-    c->fn->product(&product, 0, p->w.n_blocks, scratch);
+    if (c->logits_round)
+        c->matmul.round(part, k, q);
+    c->matmul.product(&product, 0, p->w.n_blocks, scratch);
     c->fn->add(y, sum, y, n);
     if (p->bias != NULL)
         c->fn->add(y, p->bias, y, n);
@@ -373,6 +427,8 @@ static void run_logits(struct cpu *c, const struct cpu_stage *s, struct gpu_memb
         uint32_t rows = n - first < CPU_LOGITS_ROWS ? n - first : CPU_LOGITS_ROWS;
         struct krn_product product = {.x = row_of(c, KRN_BUF_H, first),
                                       .ldx = c->ld[KRN_BUF_H],
+                                      .q = c->rounded + first * c->ld_rounded,
+                                      .ldq = c->ld_rounded,
                                       .rows = rows,
                                       .w = &p->w,
                                       .segments = 1,
@@ -381,7 +437,7 @@ static void run_logits(struct cpu *c, const struct cpu_stage *s, struct gpu_memb
                                       .ldy = ld};
         struct cut cut = cut_products(s, rows, m->size);
         while (gpu_team_take(m, cut.blocks, cut.grain, &begin, &end))
-            c->fn->product(&product, begin, end, m->scratch);
+            c->matmul.product(&product, begin, end, m->scratch);
         gpu_team_end(m);
         if (c->perturb != 0 || gather)
             run_between(c, p, first, rows, part, ld, m);

@@ -12,7 +12,21 @@
 #include "kernels/model.h"
 #include "kernels/rowfn.h"
 
-enum { PROFILE_VERSION = 1, PROFILE_SEGMENT = 1024, PROFILE_K_STEP = 16 };
+enum { PROFILE_SEGMENT = 1024 };
+
+/* What profiles differ in; the first is the default. numerics.md 10 says how to add one. */
+static const struct {
+    const char *name;
+    uint32_t version, k_step;
+    enum krn_dtype act;
+} profiles[] = {
+    {"portable", 1, 16, KRN_F32},
+};
+enum { PROFILES = sizeof profiles / sizeof profiles[0] };
+
+const char *krn_profile_name(unsigned i) {
+    return i < PROFILES ? profiles[i].name : NULL;
+}
 
 static int allows(const struct krn_config *c, uint32_t k_step, uint32_t v) {
     uint32_t q = c->heads * c->head_dim;
@@ -27,30 +41,56 @@ uint32_t krn_profile_virtual_ranks_max(const struct krn_config *config, uint32_t
     return v;
 }
 
-enum status krn_profile_portable(const struct krn_config *config, uint32_t virtual_ranks,
-                                 struct krn_profile *out, struct status_note *note) {
-    uint32_t max = krn_profile_virtual_ranks_max(config, PROFILE_K_STEP);
+static unsigned find(const char *name) {
+    unsigned i = 0;
+    while (name != NULL && i < PROFILES && strcmp(profiles[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static enum status unknown(const char *name, struct status_note *note) {
+    char names[128] = "";
+    for (unsigned i = 0, at = 0; i < PROFILES && at < sizeof names; i++)
+        at += (unsigned)snprintf(names + at, sizeof names - at, "%s%s", i == 0 ? "" : ", ",
+                                 profiles[i].name);
+    return status_say(note, STATUS_BAD_REQUEST, "there is no profile '%s'; this build knows %s",
+                      name, names);
+}
+
+enum status krn_profile_open(const char *name, const struct krn_config *config,
+                             uint32_t virtual_ranks, struct krn_profile *out,
+                             struct status_note *note) {
+    unsigned i = find(name);
+    if (i == PROFILES)
+        return unknown(name, note);
+    uint32_t k_step = profiles[i].k_step;
+    uint32_t max = krn_profile_virtual_ranks_max(config, k_step);
     uint32_t v = virtual_ranks != 0 ? virtual_ranks : max;
-    if (v > KRN_V_MAX || (v & (v - 1)) != 0 || !allows(config, PROFILE_K_STEP, v))
+    if (v > KRN_V_MAX || (v & (v - 1)) != 0 || !allows(config, k_step, v))
         return status_say(note, STATUS_BAD_REQUEST,
                           "%u virtual ranks do not divide this model; take a power of two up to %u",
                           virtual_ranks, max);
-    struct krn_profile p = {.version = PROFILE_VERSION,
+    struct krn_profile p = {.version = profiles[i].version,
                             .lanes = KRN_LANES,
                             .block = KRN_BLOCK,
-                            .k_step = PROFILE_K_STEP,
+                            .k_step = k_step,
                             .virtual_ranks = v,
                             .attn_tile = KRN_TILE,
                             .attn_segment = PROFILE_SEGMENT,
-                            .act = KRN_F32,
+                            .act = profiles[i].act,
                             .kv = KRN_F32,
                             .promotion = 0};
     if (v == max)
-        snprintf(p.name, sizeof p.name, "portable");
+        snprintf(p.name, sizeof p.name, "%s", profiles[i].name);
     else
-        snprintf(p.name, sizeof p.name, "portable-v%u", v);
+        snprintf(p.name, sizeof p.name, "%s-v%u", profiles[i].name, v);
     *out = p;
     return STATUS_OK;
+}
+
+enum status krn_profile_portable(const struct krn_config *config, uint32_t virtual_ranks,
+                                 struct krn_profile *out, struct status_note *note) {
+    return krn_profile_open("portable", config, virtual_ranks, out, note);
 }
 
 uint64_t krn_profile_digest(const struct krn_profile *p) {

@@ -30,15 +30,15 @@ enum krn_dtype {
 };
 
 struct krn_profile {
-    char name[32];          /* "portable"; with a V other than the model's default: "portable-v2" */
-    uint32_t version;       /* raised whenever a bit may change */
-    uint32_t lanes;         /* fixed virtual lanes of sums over a row (norms) : 16 */
-    uint32_t block;         /* outputs that a packed weight block holds side by side: 16 */
-    uint32_t k_step;        /* a row-split K is cut in multiples of this: 16 */
+    char name[32];    /* as asked for; with a V other than the model's default: "portable-v2" */
+    uint32_t version; /* raised whenever a bit may change */
+    uint32_t lanes;   /* fixed virtual lanes of sums over a row (norms) : 16 */
+    uint32_t block;   /* outputs that a packed weight block holds side by side: 16 */
+    uint32_t k_step;  /* a row-split K is cut in multiples of this: 16; of q8: 32 */
     uint32_t virtual_ranks; /* V: segments of a row-split product, a power of two up to 8 */
     uint32_t attn_tile;     /* keys in an absolute tile: 64 */
     uint32_t attn_segment;  /* keys in an absolute segment: 1024 */
-    enum krn_dtype act;     /* activations: f32 */
+    enum krn_dtype act;     /* what products read of their rows: f32, or what rows are rounded to */
     enum krn_dtype kv;      /* keys and values in pages: f32 */
     uint32_t promotion;     /* promotion interval of narrow accumulators; 0: none */
 };
@@ -50,8 +50,16 @@ struct krn_config;
  * whole k_steps. */
 uint32_t krn_profile_virtual_ranks_max(const struct krn_config *config, uint32_t k_step);
 
-/* Fills the portable profile for a model; virtual_ranks 0 takes the default. BAD_REQUEST names the
- * limit. */
+/* Fills the profile of that name (NULL: the default) for a model; virtual_ranks 0 takes the model's
+ * largest. BAD_REQUEST names the limit, or the names that there are. Whether this machine can run
+ * it is krn_matmul_open's to say. */
+enum status krn_profile_open(const char *name, const struct krn_config *config,
+                             uint32_t virtual_ranks, struct krn_profile *out,
+                             struct status_note *note);
+/* The names, in the order of the table; NULL past the last. */
+const char *krn_profile_name(unsigned i);
+
+/* The same of "portable". */
 enum status krn_profile_portable(const struct krn_config *config, uint32_t virtual_ranks,
                                  struct krn_profile *out, struct status_note *note);
 

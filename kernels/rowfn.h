@@ -52,6 +52,10 @@ void krn_pack(const struct krn_tensor *w, uint32_t row0, uint32_t n, uint32_t co
 struct krn_product {
     const float *x;
     size_t ldx; /* floats from row to row */
+    /* the rows as krn_matmul.round left them, and bytes from row to row; unused where the profile
+     * does not round rows for such a weight */
+    const void *q;
+    size_t ldq;
     uint32_t rows;
     const struct krn_packed *w;
     uint32_t segments;

@@ -119,7 +119,7 @@ static enum status engine_open_model(struct lane_engine *e, struct status_note *
     TRY(krn_net_build(e->model, &e->net, note));
     e->has_net = true;
     const struct krn_config *m = &e->model->config;
-    TRY(krn_profile_portable(m, c->virtual_ranks, &e->profile, note));
+    TRY(krn_profile_open(c->profile, m, c->virtual_ranks, &e->profile, note));
     if (c->world > e->profile.virtual_ranks)
         return status_say(note, STATUS_BAD_REQUEST,
                           "%u ranks were asked for but this model is cut in %u virtual ranks; use "

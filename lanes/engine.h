@@ -27,6 +27,7 @@ struct lane_engine_config {
     uint64_t seed;
     uint32_t threads;       /* CPU team; 0: cores */
     uint32_t world;         /* CPU ranks in this process; 0: 1 */
+    const char *profile;    /* numerics profile by name; NULL: the default */
     uint32_t virtual_ranks; /* 0: the profile's default */
     const char *isa;        /* NULL: best */
     /* KV budget of each rank; 0: room for 16 full contexts, at most a quarter of the memory */

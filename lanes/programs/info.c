@@ -14,6 +14,7 @@
 #include "lanes/vocabulary.h"
 
 struct info {
+    const char *profile; /* as asked for, or NULL */
     struct krn_model *model;
     struct krn_net net;
     struct lane_tokenizer *tokenizer;
@@ -88,7 +89,8 @@ static json_t *info_json(const struct info *x, const char *path) {
                   "types", info_types(m), "isa", info_isas(), "options", info_options());
     struct krn_profile profile;
     struct status_note note;
-    if (krn_profile_portable(c, 0, &profile, &note) == STATUS_OK) {
+    enum status profile_status = krn_profile_open(x->profile, c, 0, &profile, &note);
+    if (profile_status == STATUS_OK) {
         json_object_set_new(j, "profile", json_string(profile.name));
         json_object_set_new(j, "virtual_ranks", json_integer(profile.virtual_ranks));
         json_object_set_new(j, "page_bytes",
@@ -102,6 +104,8 @@ static json_t *info_json(const struct info *x, const char *path) {
                             : json_null());
     json_object_set_new(j, "template", template != NULL ? json_string(template) : json_null());
     json_t *cannot = json_array();
+    if (profile_status != STATUS_OK)
+        json_array_append_new(cannot, json_string(note.text));
     if (x->net_status != STATUS_OK)
         json_array_append_new(cannot, json_string(x->net_note.text));
     if (x->tokenizer_status != STATUS_OK)
@@ -148,6 +152,7 @@ int program_info(int argc, char **argv) {
     enum status s = o != NULL ? options_parse(P_INFO, argc, argv, o, &note) : STATUS_NO_MEMORY;
     const char *path = NULL;
     if (s == STATUS_OK) {
+        x.profile = options_text(o, OPT_profile, NULL);
         path = o->n_args > 0 ? o->args[0] : options_text(o, OPT_model, options_default_model());
         s = krn_model_open(path, &x.model, &note);
     }

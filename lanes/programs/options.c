@@ -210,6 +210,7 @@ enum status options_engine(const struct options *o, struct lane_engine_config *c
     TRY(options_u32(o, OPT_piece_tokens, 1, 65536, &c->piece_tokens, note));
     TRY(options_u32(o, OPT_ranks, 1, GPU_WORLD_MAX, &c->world, note));
     TRY(options_u32(o, OPT_virtual_ranks, 1, KRN_V_MAX, &c->virtual_ranks, note));
+    c->profile = options_text(o, OPT_profile, NULL);
     c->isa = options_text(o, OPT_isa, NULL);
     c->ahead = c->rank_thread = options_has(o, OPT_ahead);
     c->no_reuse = options_has(o, OPT_no_reuse);

@@ -176,6 +176,15 @@ START_TEST(profiles) {
     static const uint32_t bad[] = {3, 16, 1u << 31};
     for (unsigned i = 0; i < 3; i++)
         ck_assert_int_eq(krn_profile_portable(&c, bad[i], &q, &note), STATUS_BAD_REQUEST);
+    ck_assert_int_eq(krn_profile_open(NULL, &c, 0, &q, &note), STATUS_OK);
+    ck_assert_uint_eq(krn_profile_digest(&p), krn_profile_digest(&q));
+    ck_assert_int_eq(krn_profile_open("portabel", &c, 0, &q, &note), STATUS_BAD_REQUEST);
+    ck_assert_msg(strstr(note.text, "'portabel'") != NULL, "%s", note.text);
+    ck_assert_msg(strstr(note.text, krn_profile_name(0)) != NULL, "%s", note.text);
+    for (unsigned i = 0; krn_profile_name(i) != NULL; i++) {
+        ck_assert_int_eq(krn_profile_open(krn_profile_name(i), &c, 0, &q, &note), STATUS_OK);
+        ck_assert_str_eq(q.name, krn_profile_name(i));
+    }
     /* every field moves the digest */
     uint32_t *field[] = {&q.version,       &q.lanes,     &q.block,        &q.k_step,
                          &q.virtual_ranks, &q.attn_tile, &q.attn_segment, &q.promotion};

@@ -40,6 +40,7 @@ static const struct {
      "a context of 5000 tokens was asked for; the model was made for 4096"},
     {"run --kv-bytes 1K hello", 71, "holds no page"},
     {"run --virtual-ranks 3 hello", 64, "3"},
+    {"run --profile fast hello", 64, "portable"},
     {"run --ranks 3 hello", 64, "3 ranks were asked for"},
     {"run --isa riscv hello", 64, "riscv"},
     {"run --model /nonexistent hello", 66, "/nonexistent"},

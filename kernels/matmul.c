@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of products.
+ */
+#include "kernels/matmul.h"
+
+/* The last table that passed its self-test. Devices open on one thread, at start. */
+static const struct krn_rowfn *proven;
+
+static bool rounds_nothing(enum krn_dtype weight) {
+    (void)weight;
+    return false;
+}
+
+static size_t no_row(uint32_t k) {
+    (void)k;
+    return 0;
+}
+
+/* Products of the row functions: fp32 rows, weights side by side in blocks. */
+static enum status open_f32(const struct krn_rowfn *fn, struct krn_matmul *out) {
+    *out = (struct krn_matmul){.isa = fn->isa,
+                               .rounds = rounds_nothing,
+                               .row_bytes = no_row,
+                               .packed_bytes = krn_packed_bytes,
+                               .pack = krn_pack,
+                               .embed = fn->embed,
+                               .product = fn->product};
+    return STATUS_OK;
+}
+
+enum status krn_matmul_open(const struct krn_profile *profile, const struct krn_rowfn *fn,
+                            struct krn_matmul *out, struct status_note *note) {
+    if (proven != fn)
+        TRY(krn_selftest(fn, note));
+    proven = fn;
+    switch (profile->act) {
+    case KRN_F32:
+        return open_f32(fn, out);
+    default:
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "this build has no products for profile %s on instruction set %s",
+                          profile->name, fn->isa);
+    }
+}
