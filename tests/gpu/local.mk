@@ -32,3 +32,4 @@ tests_bench_bench_device_LDADD = $(RH_LIBS) $(RH_DEPS_LIBS)
 bench-device: tests/bench/bench_device$(EXEEXT)
 	RH_SRCDIR='$(abs_srcdir)' ./tests/bench/bench_device$(EXEEXT)
 include $(srcdir)/tests/gpu/gguf.mk
+include $(srcdir)/tests/gpu/cuda.mk

@@ -1,0 +1,6 @@
+# The GPU's host side, over the fake driver.
+check_PROGRAMS += tests/gpu/test_driver
+tests_gpu_test_driver_SOURCES = tests/gpu/test_driver.c
+tests_gpu_test_driver_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_H)
+tests_gpu_test_driver_CFLAGS = $(RH_TEST_CFLAGS)
+tests_gpu_test_driver_LDADD = $(RH_TEST_LDADD)
