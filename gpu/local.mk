@@ -4,5 +4,6 @@ libgpu_a_SOURCES = gpu/plan.h gpu/plan.c gpu/round.h gpu/round.c gpu/device.h gp
 	gpu/device_cpu.c gpu/pack_cpu.c gpu/step_cpu.c
 # GPUs: the driver found at run time, and what stands on it.
 libgpu_a_SOURCES += gpu/driver.h gpu/driver.def gpu/driver_results.def gpu/driver.c gpu/fault.h gpu/fault.c \
-	gpu/launch.h gpu/launch.c
+	gpu/launch.h gpu/launch.c gpu/driver_fake.h gpu/driver_fake_state.h gpu/driver_fake.c \
+	gpu/driver_fake_memory.c gpu/driver_fake_streams.c
 EXTRA_DIST += gpu/README.md
