@@ -2,8 +2,10 @@
  * The parts of Concurrency Kit that we use, behind one wrapper: a stack with many pushers and one
  * owner that takes all (UPMC), a ring with one producer and one consumer (SPSC), a snapshot with
  * one writer (sequence). Its atomics are inline assembly that ThreadSanitizer cannot see, so such
- * builds get C11 substitutes with the same contract. Other parts of the library are not used:
- * several are broken in packaged versions.
+ * builds get C11 substitutes with the same contract. So do processors other than x86: the library
+ * publishes with fences between stores, which there let an earlier read of a node or slot slip
+ * behind the store that gives it away. Other parts of the library are not used: several are broken
+ * in packaged versions.
  */
 #ifndef ACTORS_CK_H
 #define ACTORS_CK_H
@@ -14,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
 #define ACT_CK_C11 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)

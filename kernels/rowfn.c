@@ -12,6 +12,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#elif defined(__aarch64__)
+/* FZ, FZ16, AHP and DN: subnormals flushed, another half format, NaN made one value */
+#define FPCR_MOVES_BITS (1u << 24 | 1u << 19 | 1u << 26 | 1u << 25)
 #endif
 
 #include "actors/check.h"
@@ -43,6 +46,8 @@ static const struct {
 #if defined(__x86_64__)
     {&krn_rowfn_avx512, runs_avx512},
     {&krn_rowfn_avx2, runs_avx2},
+#elif defined(__aarch64__)
+    {&krn_rowfn_neon, runs_always},
 #endif
     {&krn_rowfn_scalar, runs_always},
 };
@@ -145,5 +150,9 @@ void krn_fpenv_check(void) {
     CHECK(fegetround() == FE_TONEAREST);
 #if defined(__x86_64__)
     CHECK((_mm_getcsr() & (_MM_FLUSH_ZERO_MASK | 0x0040u /* denormals are zero */)) == 0);
+#elif defined(__aarch64__)
+    uint64_t fpcr;
+    __asm__ __volatile__("mrs %0, fpcr" : "=r"(fpcr));
+    CHECK((fpcr & FPCR_MOVES_BITS) == 0);
 #endif
 }

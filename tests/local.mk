@@ -20,6 +20,7 @@ tests_include_check_CFLAGS = $(RH_TEST_CFLAGS)
 tests_include_check_LDADD = $(RH_TEST_LDADD)
 
 EXTRA_DIST += tests/README.md tests/run tests/run_one tests/lint tests/install_check tests/dist_check \
+	tests/cross_aarch64 \
 	tests/cppcheck.suppress tests/tidy.allow tests/reference tests/planted
 
 # The tests of what runs on several threads, for the thread sanitizer.

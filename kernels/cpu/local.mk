@@ -7,7 +7,7 @@ libkernels_a_SOURCES += kernels/approx.c kernels/approx.h kernels/draw.c kernels
 	kernels/cpu/amx.c kernels/cpu/amx.h kernels/cpu/attend.h kernels/cpu/draw_passes.h kernels/cpu/isa_scalar.c \
 	kernels/cpu/micro.h kernels/cpu/product.h kernels/cpu/rows.h kernels/cpu/table.h \
 	kernels/cpu/tables.h kernels/cpu/vec.h kernels/cpu/vec_avx2.h kernels/cpu/vec_avx512.h \
-	kernels/cpu/vec_scalar.h
+	kernels/cpu/vec_neon.h kernels/cpu/vec_scalar.h
 # One library an instruction set, each with its own flags; the table is chosen at run time.
 if X86_64
 noinst_LIBRARIES += libkernels_avx2.a libkernels_avx512.a
@@ -17,4 +17,8 @@ libkernels_avx512_a_SOURCES = kernels/cpu/isa_avx512.c
 libkernels_avx512_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c \
 	-mavx512f -mavx512bw -mavx512dq -mavx512vl
 RH_ISA_LIBS += libkernels_avx2.a libkernels_avx512.a
+endif
+# Every aarch64 processor has NEON: no flags, no library of its own.
+if AARCH64
+libkernels_a_SOURCES += kernels/cpu/isa_neon.c
 endif

@@ -6,6 +6,6 @@
 
 #include "kernels/rowfn.h"
 
-extern const struct krn_rowfn krn_rowfn_scalar, krn_rowfn_avx2, krn_rowfn_avx512;
+extern const struct krn_rowfn krn_rowfn_scalar, krn_rowfn_avx2, krn_rowfn_avx512, krn_rowfn_neon;
 
 #endif

@@ -11,6 +11,8 @@
 #include "kernels/cpu/vec_avx512.h"
 #elif defined(KRN_ISA_AVX2)
 #include "kernels/cpu/vec_avx2.h"
+#elif defined(KRN_ISA_NEON)
+#include "kernels/cpu/vec_neon.h"
 #else
 #include "kernels/cpu/vec_scalar.h"
 #endif

@@ -178,8 +178,10 @@ double gguf_value(enum krn_dtype type, const unsigned char *block, uint32_t i) {
 static void bounds(const float *x, uint32_t n, double *low, double *high) {
     *low = *high = 0;
     for (uint32_t i = 0; i < n; i++) {
-        *low = fmin(*low, (double)x[i]);
-        *high = fmax(*high, (double)x[i]);
+        double v = (double)x[i];
+        /* no fmin and fmax: a compiler for aarch64 stumbles on them */
+        *low = v < *low ? v : *low;
+        *high = v > *high ? v : *high;
     }
 }
 
