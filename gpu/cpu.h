@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Private to the CPU device's files: device_cpu.c (life, steps, pages), pack_cpu.c (weights),
- * step_cpu.c (the forward pass).
+ * step_cpu.c (the forward pass), experts_cpu.c (its mixtures of experts).
  */
 #ifndef GPU_CPU_H
 #define GPU_CPU_H
 
 #include "gpu/device_cpu.h"
+#include "gpu/experts_cpu.h"
 #include "gpu/shard.h"
 #include "gpu/team.h"
 #include "kernels/matmul.h"
@@ -29,7 +30,15 @@ struct cpu_product {
 
 /* What runs as one region of the team or a few; the op list is cut into these when the device
  * opens. */
-enum cpu_stage_kind { CPU_EMBED, CPU_GROUP, CPU_ATTEND, CPU_GATE, CPU_FINAL, CPU_LOGITS };
+enum cpu_stage_kind {
+    CPU_EMBED,
+    CPU_GROUP,
+    CPU_ATTEND,
+    CPU_GATE,
+    CPU_EXPERTS,
+    CPU_FINAL,
+    CPU_LOGITS
+};
 
 struct cpu_stage {
     enum cpu_stage_kind kind;
@@ -48,7 +57,12 @@ struct cpu_stage {
     float scale;                  /* EMBED: of the row; ATTEND: of the scores */
     bool local_rope;              /* ATTEND: by the angles of windowed layers */
     uint32_t window;              /* ATTEND: keys that a row sees; 0: all */
-    struct cpu_product product[CPU_GROUP_MAX]; /* EMBED: [0] is the table */
+    struct cpu_product product[CPU_GROUP_MAX]; /* EMBED: [0] is the table; EXPERTS: the sum */
+    const struct cpu_expert *experts;          /* EXPERTS, as all below; rounds: gate and up */
+    struct krn_packed router;                  /* of the row functions, in every profile */
+    bool rounds_down;
+    uint32_t n_experts, used;
+    bool norm_used;
 };
 
 struct cpu_last {
@@ -84,6 +98,7 @@ struct cpu {
     size_t ld[KRN_BUFS];
     unsigned char *rounded;   /* the rows that a group's products read, as matmul.round left them */
     size_t ld_rounded;        /* bytes from row to row */
+    struct cpu_mixture mix;   /* of models with experts */
     float *partial;           /* world > 1: [rows][hidden] to be reduced */
     float *logits_part;       /* world > 1: [CPU_LOGITS_ROWS][stride] */
     size_t logits_stride;     /* outputs a rank has room for */
@@ -121,7 +136,11 @@ struct cpu {
 /* pack_cpu.c: cuts the op list into stages and packs this rank's weights. */
 enum status gpu_cpu_pack(struct cpu *c, struct status_note *note);
 
-/* step_cpu.c: the forward pass of c->plan on one member of the team. */
+/* step_cpu.c: norm_dst = the normed norm_src, all rows. */
+void gpu_cpu_norm(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m);
+/* The ranks' partial sums in the tree's order, then bias and residual. */
+void gpu_cpu_reduce(struct cpu *c, const struct cpu_product *p, struct gpu_member *m);
+/* The forward pass of c->plan on one member of the team. */
 void gpu_cpu_forward(void *cpu, struct gpu_member *m);
 
 #endif

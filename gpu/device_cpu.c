@@ -303,6 +303,28 @@ static void *cut(unsigned char *base, uint64_t *at, uint64_t n, uint64_t size) {
     return base == NULL ? NULL : base + from;
 }
 
+static void place_mixture(struct cpu *c, unsigned char *base, uint64_t *at) {
+    const struct krn_config *m = &c->model;
+    struct cpu_mixture *mix = &c->mix;
+    uint64_t rows = c->limits.rows, slots = rows * m->experts_used, wide = rows * c->ld[KRN_BUF_X];
+    mix->chosen = cut(base, at, slots, sizeof *mix->chosen);
+    mix->weight = cut(base, at, slots, sizeof *mix->weight);
+    mix->first = cut(base, at, m->experts + 1, sizeof *mix->first);
+    mix->active = cut(base, at, m->experts, sizeof *mix->active);
+    mix->n_active = cut(base, at, 1, sizeof *mix->n_active);
+    mix->row = cut(base, at, slots, sizeof *mix->row);
+    mix->slot_weight = cut(base, at, slots, sizeof *mix->slot_weight);
+    mix->input = cut(base, at, slots * c->ld[KRN_BUF_H], sizeof *mix->input);
+    uint32_t segments = c->config.profile.virtual_ranks / c->config.world;
+    mix->inner_bytes = c->matmul.row_bytes(m->ffn / c->config.profile.virtual_ranks);
+    mix->rounded = cut(base, at, slots, c->ld_rounded);
+    mix->inner = cut(base, at, slots * segments, mix->inner_bytes);
+    mix->one = cut(base, at, wide, sizeof *mix->one);
+    for (uint32_t s = 1, i = 0; s <= segments; s *= 2, i++)
+        mix->sums[i] =
+            i == 0 && c->partial != NULL ? c->partial : cut(base, at, wide, sizeof(float));
+}
+
 /* Lays out all row buffers and tables behind base; returns their bytes. */
 static uint64_t place_buffers(struct cpu *c, unsigned char *base) {
     const struct gpu_limits *l = &c->limits;
@@ -317,10 +339,13 @@ static uint64_t place_buffers(struct cpu *c, unsigned char *base) {
                                 [KRN_BUF_A] = q,
                                 [KRN_BUF_G] = ffn,
                                 [KRN_BUF_U] = ffn,
+                                [KRN_BUF_R] = c->model.experts,
                                 [KRN_BUF_L] = (uint32_t)c->logits_stride * world};
     for (int b = KRN_BUF_X; b < KRN_BUFS; b++) {
         c->ld[b] = (width[b] + KRN_BLOCK - 1) / KRN_BLOCK * KRN_BLOCK;
         uint64_t n = b == KRN_BUF_L ? CPU_LOGITS_ROWS : b == KRN_BUF_H ? both : rows;
+        if (c->model.experts != 0 && (b == KRN_BUF_G || b == KRN_BUF_U))
+            n = rows * c->model.experts_used;
         c->buf[b] = cut(base, &at, n * c->ld[b], sizeof(float));
     }
     uint32_t widest = c->model.hidden > q ? c->model.hidden : q;
@@ -330,6 +355,8 @@ static uint64_t place_buffers(struct cpu *c, unsigned char *base) {
         c->partial = cut(base, &at, rows * c->ld[KRN_BUF_X], sizeof(float));
         c->logits_part = cut(base, &at, CPU_LOGITS_ROWS * c->logits_stride, sizeof(float));
     }
+    if (c->model.experts != 0)
+        place_mixture(c, base, &at);
     c->token = cut(base, &at, rows, sizeof *c->token);
     c->position = cut(base, &at, rows, sizeof *c->position);
     c->spans = cut(base, &at, rows, sizeof *c->spans);

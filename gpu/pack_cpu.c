@@ -144,6 +144,63 @@ static uint32_t cut_attend(struct packer *p, const struct krn_op *op, uint32_t l
     return i + 2;
 }
 
+/* The router's rows and weights are fp32 in every profile (numerics.md 13.1). */
+static struct krn_packed pack_router(struct packer *p, const struct krn_op *op) {
+    struct krn_packed packed = {.dtype = op->w->dtype, .n = op->n, .k = op->k};
+    void *out = take(p, krn_packed_bytes(op->w->dtype, op->n, op->k));
+    if (out != NULL)
+        krn_pack(op->w, 0, op->n, 0, op->k, out, &packed);
+    return packed;
+}
+
+/* Each matrix packed alone; of down each segment alone. */
+static void pack_experts(struct packer *p, const struct krn_op *op, struct cpu_stage *s) {
+    const struct gpu_device_config *config = &p->c->config;
+    const struct krn_matmul *matmul = &p->c->matmul;
+    const struct krn_op in = {.n = op->n, .k = op->k, .split = KRN_SPLIT_COLUMNS};
+    const struct krn_op out = {.n = op->k, .k = op->n, .split = KRN_SPLIT_ROWS};
+    struct gpu_shard wide =
+        gpu_shard_of(&in, &p->c->model, &config->profile, config->rank, config->world);
+    struct gpu_shard down =
+        gpu_shard_of(&out, &p->c->model, &config->profile, config->rank, config->world);
+    uint32_t part = down.k / down.segments;
+    struct cpu_expert *experts = take(p, op->n_experts * sizeof *experts), counted;
+    s->experts = experts;
+    s->product[0] = (struct cpu_product){
+        .w = {.n = down.n}, .shard = down, .src = op->src, .dst = op->dst, .add = true};
+    for (uint32_t e = 0; e < op->n_experts; e++) {
+        const struct krn_expert *from = &op->experts[e];
+        struct cpu_expert *to = experts == NULL ? &counted : &experts[e];
+        s->rounds =
+            s->rounds || matmul->rounds(from->gate->dtype) || matmul->rounds(from->up->dtype);
+        s->rounds_down = s->rounds_down || matmul->rounds(from->down->dtype);
+        to->gate = pack_matrix(p, from->gate, wide.row0, wide.n, 0, wide.k);
+        to->up = pack_matrix(p, from->up, wide.row0, wide.n, 0, wide.k);
+        for (uint32_t i = 0; i < down.segments; i++)
+            to->down[i] = pack_matrix(p, from->down, 0, down.n, down.col0 + i * part, part);
+    }
+}
+
+/* A norm, the router that reads it, and the experts. */
+static uint32_t cut_experts(struct packer *p, const struct krn_op *op, uint32_t left,
+                            struct cpu_stage *s) {
+    if (left < 3 || op[0].add || op[2].kind != KRN_OP_EXPERTS || op[1].src != op[0].dst ||
+        op[2].src != op[0].dst || op[1].bias != NULL)
+        return 0;
+    s->kind = CPU_EXPERTS;
+    s->norm = pack_norm(p, &op[0], op[0].n);
+    s->has_norm = true;
+    s->eps = op[0].eps;
+    s->norm_src = op[0].src;
+    s->norm_dst = op[0].dst;
+    s->router = pack_router(p, &op[1]);
+    s->n_experts = op[2].n_experts;
+    s->used = op[2].used;
+    s->norm_used = op[2].norm_used;
+    pack_experts(p, &op[2], s);
+    return 3;
+}
+
 /* Cuts the next stage; returns how many ops it takes, 0 for an order that this device does not
  * know. */
 static uint32_t cut_stage(struct packer *p, const struct krn_op *op, uint32_t left,
@@ -166,7 +223,8 @@ static uint32_t cut_stage(struct packer *p, const struct krn_op *op, uint32_t le
         pack_product(p, op, &s->product[0]);
         return 1;
     case KRN_OP_NORM:
-        return cut_group(p, op, left, s);
+        return left > 1 && op[1].dst == KRN_BUF_R ? cut_experts(p, op, left, s)
+                                                  : cut_group(p, op, left, s);
     case KRN_OP_HEAD_NORM:
     case KRN_OP_ROPE_KV:
         return cut_attend(p, op, left, s);

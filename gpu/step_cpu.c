@@ -147,8 +147,7 @@ static void run_group_blocks(const struct cpu *c, const struct cpu_stage *s,
     }
 }
 
-/* The ranks' partial sums in the tree's order, then bias and residual. */
-static void run_reduce(struct cpu *c, const struct cpu_product *p, struct gpu_member *m) {
+void gpu_cpu_reduce(struct cpu *c, const struct cpu_product *p, struct gpu_member *m) {
     uint32_t begin, end, n = p->w.n;
     const struct gpu_collective *all = c->config.collective;
     while (gpu_team_take(m, 1, 1, &begin, &end)) {
@@ -181,7 +180,7 @@ static const float *norm_own(const struct cpu *c, const struct cpu_stage *s, str
     return own;
 }
 
-static void run_norm(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
+void gpu_cpu_norm(struct cpu *c, const struct cpu_stage *s, struct gpu_member *m) {
     uint32_t begin, end, n = c->model.hidden;
     while (take_rows(m, c->n_rows, &begin, &end))
         for (uint32_t r = begin; r < end; r++) {
@@ -233,7 +232,7 @@ static void run_group(struct cpu *c, const struct cpu_stage *s, struct gpu_membe
                        c->n_rows * c->matmul.row_bytes(s->product[0].shard.k) <= CPU_PRIVATE_BYTES;
     own_norm = own_norm && own_rounded == s->rounds;
     if (s->has_norm && !own_norm)
-        run_norm(c, s, m);
+        gpu_cpu_norm(c, s, m);
     else if (s->rounds && !own_rounded)
         run_round(c, s, m);
     if (s->n_products == 0)
@@ -252,7 +251,7 @@ static void run_group(struct cpu *c, const struct cpu_stage *s, struct gpu_membe
     }
     gpu_team_end(m);
     if (s->product[0].shard.reduce)
-        run_reduce(c, &s->product[0], m);
+        gpu_cpu_reduce(c, &s->product[0], m);
 }
 
 /* Rotates the span's rows of one KV head and its query heads, and writes keys and values to the
@@ -468,6 +467,9 @@ void gpu_cpu_forward(void *cpu, struct gpu_member *m) {
             break;
         case CPU_GATE:
             run_gate(c, s, m);
+            break;
+        case CPU_EXPERTS:
+            gpu_cpu_experts(c, s, m);
             break;
         case CPU_FINAL:
             run_final(c, s, m);

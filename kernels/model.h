@@ -17,7 +17,9 @@ enum krn_limits {
     KRN_DIMS_MAX = 4,
     KRN_EOS_MAX = 16,
     KRN_CONTEXT_MAX = 1 << 20,
-    KRN_LAYERS_MAX = 1024
+    KRN_LAYERS_MAX = 1024,
+    KRN_EXPERTS_MAX = 512,
+    KRN_EXPERTS_USED_MAX = 32
 };
 
 struct krn_tensor {
@@ -49,8 +51,11 @@ struct krn_config {
     bool has_local_rope;                    /* windowed layers rotate by local_rope */
     struct krn_rope local_rope;             /* zeros without it */
     uint32_t score_scalar;                  /* scores are divided by its root; 0: by head_dim's */
-    int64_t bos;                            /* -1: none */
-    uint32_t n_eos;                         /* generation_config.json wins over config.json */
+    uint32_t experts;      /* of each layer's MLP, ffn wide each; 0: one MLP without a router */
+    uint32_t experts_used; /* by a row */
+    bool experts_norm;     /* the used ones' weights sum to 1 */
+    int64_t bos;           /* -1: none */
+    uint32_t n_eos;        /* generation_config.json wins over config.json */
     uint32_t eos[KRN_EOS_MAX];
     bool has_sampling; /* defaults from generation_config.json */
     float temperature, top_p;
@@ -81,7 +86,7 @@ static inline bool krn_layer_windowed(const struct krn_config *c, uint32_t layer
 const struct krn_tensor *krn_model_tensor(const struct krn_model *model, const char *name);
 
 /* A model with seeded random weights in memory (tests, prove, the simulation); only the shape
- * fields of config are read: family ("": llama), vocab ... score_scalar. Scales keep activations of
+ * fields of config are read: family ("": llama), vocab ... experts_norm. Scales keep activations of
  * order one. */
 enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype dtype,
                                 uint64_t seed, struct krn_model **out, struct status_note *note);

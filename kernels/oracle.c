@@ -4,6 +4,7 @@
  */
 #include "kernels/oracle.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ struct krn_oracle {
     float *keys, *values; /* [layer][context][kv_heads * head_dim] */
     float *buf[KRN_BUFS];
     float *hidden; /* [layers + 1][hidden] */
+    float *mixed;  /* [V][hidden] sums over experts, then one expert's [hidden] */
     float *memory; /* all of the above */
 };
 
@@ -35,6 +37,8 @@ static uint64_t buf_floats(const struct krn_config *c, enum krn_buf b) {
     case KRN_BUF_G:
     case KRN_BUF_U:
         return c->ffn;
+    case KRN_BUF_R:
+        return c->experts;
     case KRN_BUF_L:
         return c->vocab;
     default:
@@ -50,6 +54,8 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
                           "the oracle cannot hold %u tokens of heads of %u", context, c->head_dim);
     uint64_t kv = (uint64_t)c->layers * context * c->kv_heads * c->head_dim;
     uint64_t n = 2 * kv + 2ull * context * c->head_dim + (c->layers + 1ull) * c->hidden;
+    uint64_t mixed = c->experts == 0 ? 0 : (profile->virtual_ranks + 1ull) * c->hidden;
+    n += mixed;
     for (int b = 0; b < KRN_BUFS; b++)
         n += buf_floats(c, (enum krn_buf)b);
     struct krn_oracle *o = calloc(1, sizeof *o);
@@ -73,6 +79,8 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
     o->rope[1] = o->rope[0] + (uint64_t)context * c->head_dim;
     o->hidden = o->rope[1] + (uint64_t)context * c->head_dim;
     m = o->hidden + (c->layers + 1ull) * c->hidden;
+    o->mixed = m;
+    m += mixed;
     for (int b = 0; b < KRN_BUFS; b++) {
         o->buf[b] = m;
         m += buf_floats(c, (enum krn_buf)b);
@@ -130,6 +138,34 @@ static void attend(struct krn_oracle *o, const struct krn_op *op) {
     krn_oracle_attend(&a);
 }
 
+/* Each segment adds the chosen experts in ascending order; the segments add in the tree. */
+static void experts(struct krn_oracle *o, const struct krn_op *op, const float *src, float *dst) {
+    uint32_t chosen[KRN_EXPERTS_USED_MAX], h = op->k, part = op->n / o->segments;
+    float weights[KRN_EXPERTS_USED_MAX], *one = o->mixed + (size_t)o->segments * h;
+    float *g = o->buf[KRN_BUF_G], *u = o->buf[KRN_BUF_U];
+    krn_oracle_route(o->buf[KRN_BUF_R], op->n_experts, op->used, op->norm_used, chosen, weights);
+    memset(o->mixed, 0, (size_t)o->segments * h * sizeof *one);
+    for (uint32_t j = 0; j < op->used; j++) {
+        const struct krn_expert *e = &op->experts[chosen[j]];
+        krn_oracle_product(src, e->gate, 1, NULL, false, g);
+        krn_oracle_product(src, e->up, 1, NULL, false, u);
+        krn_oracle_gate(g, u, op->n);
+        for (uint32_t s = 0; s < o->segments; s++) {
+            float *sum = o->mixed + (size_t)s * h;
+            krn_oracle_segment(g, e->down, s * part, (s + 1) * part, one);
+            for (uint32_t i = 0; i < h; i++)
+                sum[i] = fmaf(weights[j], one[i], sum[i]);
+        }
+    }
+    for (uint32_t i = 0; i < h; i++) {
+        for (uint32_t apart = 1; apart < o->segments; apart *= 2)
+            for (uint32_t s = 0; s < o->segments; s += 2 * apart)
+                o->mixed[(size_t)s * h + i] =
+                    o->mixed[(size_t)s * h + i] + o->mixed[(size_t)(s + apart) * h + i];
+        dst[i] = dst[i] + o->mixed[i];
+    }
+}
+
 /* Returns false when the final hidden state is not finite. */
 static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t token, bool logits) {
     const struct krn_config *c = o->config;
@@ -165,6 +201,9 @@ static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t toke
         break;
     case KRN_OP_GATE:
         (op->gelu ? krn_oracle_gate_gelu : krn_oracle_gate)(dst, o->buf[KRN_BUF_U], c->ffn);
+        break;
+    case KRN_OP_EXPERTS:
+        experts(o, op, src, dst);
         break;
     case KRN_OP_FINAL:
         norm(src, op->w, dst, c->hidden, op->eps);

@@ -134,6 +134,35 @@ bool krn_oracle_finite(const float *x, uint32_t n) {
     return true;
 }
 
+/* Rank of expert i: how many come before it, by logit and then by number. */
+static uint32_t rank_of(const float *logits, uint32_t n, uint32_t i) {
+    uint32_t before = 0;
+    for (uint32_t j = 0; j < n; j++)
+        before += logits[j] > logits[i] || (logits[j] == logits[i] && j < i);
+    return before;
+}
+
+void krn_oracle_route(const float *logits, uint32_t n, uint32_t used, bool norm, uint32_t *chosen,
+                      float *weights) {
+    bool finite = krn_oracle_finite(logits, n);
+    float lane[16] = {0}, max = logits[0], all, some = 0.0f;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < n; i++)
+        max = logits[i] > max ? logits[i] : max;
+    for (uint32_t i = 0; i < n; i++) {
+        float e = krn_expf(logits[i] - max);
+        lane[i % 16] = lane[i % 16] + e;
+        if (finite ? rank_of(logits, n, i) < used : i < used) {
+            some = some + e;
+            chosen[at] = i;
+            weights[at++] = e;
+        }
+    }
+    all = tree16(lane);
+    for (uint32_t j = 0; j < used; j++)
+        weights[j] = finite ? weights[j] / (norm ? some : all) : NAN;
+}
+
 /* What a segment, or several merged ones, leave. */
 struct soft {
     bool any;
@@ -214,6 +243,21 @@ static void product_plain(const float *x, const struct krn_tensor *w, uint32_t s
     product(x, w, segments, bias, add, y);
 }
 
+ALIKE void one_segment(const float *x, const struct krn_tensor *w, uint32_t begin, uint32_t end,
+                       float *y) {
+    for (uint64_t n = 0; n < w->dims[0]; n += SIDE) {
+        uint32_t rows = w->dims[0] - n < SIDE ? (uint32_t)(w->dims[0] - n) : SIDE;
+        float acc[SIDE];
+        segment(x, w, n, rows, begin, end, acc);
+        memcpy(y + n, acc, rows * sizeof *y);
+    }
+}
+
+static void one_segment_plain(const float *x, const struct krn_tensor *w, uint32_t begin,
+                              uint32_t end, float *y) {
+    one_segment(x, w, begin, end, y);
+}
+
 static void attend_plain(const struct krn_oracle_attend *a) {
     attend(a);
 }
@@ -226,6 +270,12 @@ __attribute__((target("fma"))) static void product_fma(const float *x, const str
     product(x, w, segments, bias, add, y);
 }
 
+__attribute__((target("fma"))) static void one_segment_fma(const float *x,
+                                                           const struct krn_tensor *w,
+                                                           uint32_t begin, uint32_t end, float *y) {
+    one_segment(x, w, begin, end, y);
+}
+
 __attribute__((target("fma"))) static void attend_fma(const struct krn_oracle_attend *a) {
     attend(a);
 }
@@ -234,8 +284,9 @@ static bool has_fma(void) {
     return __builtin_cpu_supports("fma");
 }
 #else
-#define product_fma product_plain
-#define attend_fma  attend_plain
+#define product_fma     product_plain
+#define attend_fma      attend_plain
+#define one_segment_fma one_segment_plain
 static bool has_fma(void) {
     return false;
 }
@@ -245,6 +296,12 @@ void krn_oracle_product(const float *x, const struct krn_tensor *w, uint32_t seg
                         const struct krn_tensor *bias, bool add, float *y) {
     CHECK(segments >= 1 && segments <= KRN_V_MAX && w->dims[1] % segments == 0);
     (has_fma() ? product_fma : product_plain)(x, w, segments, bias, add, y);
+}
+
+void krn_oracle_segment(const float *x, const struct krn_tensor *w, uint32_t begin, uint32_t end,
+                        float *y) {
+    CHECK(begin <= end && end <= w->dims[1]);
+    (has_fma() ? one_segment_fma : one_segment_plain)(x, w, begin, end, y);
 }
 
 void krn_oracle_attend(const struct krn_oracle_attend *a) {

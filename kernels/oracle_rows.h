@@ -20,6 +20,12 @@ void krn_oracle_norm_more(const float *x, const struct krn_tensor *w, float *y, 
 /* y[n] (+)= tree(x . w[n]) + bias[n]; bias may be NULL. */
 void krn_oracle_product(const float *x, const struct krn_tensor *w, uint32_t segments,
                         const struct krn_tensor *bias, bool add, float *y);
+/* y[n] = the chain of x and w[n] over inputs [begin, end) alone. */
+void krn_oracle_segment(const float *x, const struct krn_tensor *w, uint32_t begin, uint32_t end,
+                        float *y);
+/* The experts of a row, ascending, and their weights (numerics.md 13). */
+void krn_oracle_route(const float *logits, uint32_t n, uint32_t used, bool norm, uint32_t *chosen,
+                      float *weights);
 void krn_oracle_rope(float *x, const float *cs, uint32_t head_dim);
 void krn_oracle_gate(float *g, const float *u, uint32_t n);
 void krn_oracle_gate_gelu(float *g, const float *u, uint32_t n);

@@ -184,6 +184,8 @@ struct krn_rowfn {
     void (*scale)(float *x, float s, uint32_t n);
     /* y[i] = a[i] + b[i]: one node of the ranks' tree. y may be a or b. numerics.md 3. */
     void (*add)(const float *a, const float *b, float *y, uint32_t n);
+    /* y[i] = fma(w, x[i], y[i]): one expert's part of a sum. numerics.md 13. */
+    void (*mix)(float *y, const float *x, float w, uint32_t n);
     /* true when all n values are finite. numerics.md 8. */
     bool (*finite)(const float *x, uint32_t n);
     void (*draw)(const struct krn_draw *d, struct krn_drawn *out);
@@ -198,6 +200,11 @@ uint64_t krn_draw_scratch(uint32_t vocab);
 /* RoPE table rows for positions [0, context): out[pos][head_dim]: cos then sin. Our own fp64 code.
  * numerics.md 4. */
 void krn_rope_table(const struct krn_rope *rope, uint32_t head_dim, uint32_t context, float *out);
+
+/* The `used` experts of a row out of n (KRN_EXPERTS_MAX at most) by its router logits, in ascending
+ * order, and their weights; norm: these sum to 1. numerics.md 13. */
+void krn_route(const float *logits, uint32_t n, uint32_t used, bool norm, uint32_t *chosen,
+               float *weights);
 
 /* 1 / sqrt(head_dim), numerics.md 6. */
 float krn_attend_scale(uint32_t head_dim);

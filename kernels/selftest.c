@@ -238,6 +238,31 @@ static void probe_add(struct probe *p) {
     }
 }
 
+static void probe_mix(struct probe *p) {
+    for (uint32_t n = 1; n <= 243; n *= 3) {
+        float *y = probe_floats(p, n, 60), *x = probe_floats(p, n, 60);
+        p->fn->mix(y, x, 0.4375f, n);
+        p->fn->mix(y, x, probe_value(p, 60), n);
+        probe_hash(p, y, n);
+    }
+}
+
+/* Ties, every count of used experts, and rows that are not finite. */
+static void probe_route(struct probe *p) {
+    enum { EXPERTS = 40 };
+    uint32_t chosen[EXPERTS];
+    float weights[EXPERTS], *z = probe_room(p, EXPERTS);
+    for (uint32_t used = 1; used <= EXPERTS; used++) {
+        for (uint32_t i = 0; i < EXPERTS; i++)
+            z[i] = used % 3 == 0 ? (float)(probe_u32(p) % 5) : probe_value(p, 4);
+        if (used % 16 == 5)
+            z[used] = krn_float(0x7f800000u);
+        krn_route(z, EXPERTS, used, used % 2 != 0, chosen, weights);
+        XXH3_64bits_update(&p->hash, chosen, used * sizeof *chosen);
+        probe_hash(p, weights, used);
+    }
+}
+
 static void probe_finite(struct probe *p) {
     float *x = probe_floats(p, 70, 120);
     for (uint32_t i = 0; i <= 70; i++) {

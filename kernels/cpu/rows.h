@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The row functions that walk one row: embedding, norm, rotation, key and value write, gate, finite
- * check (numerics.md 1, 2, 4, 5, 7, 8).
+ * The row functions that walk one row: embedding, norm, rotation, key and value write, gate, mix,
+ * finite check (numerics.md 1, 2, 4, 5, 7, 8, 13).
  */
 #ifndef KERNELS_CPU_ROWS_H
 #define KERNELS_CPU_ROWS_H
@@ -101,6 +101,15 @@ static void rowfn_scale(float *x, float s, uint32_t n) {
         v_store(x + i, v_mul(v_load(x + i), v_set1(s)));
     if (i < n)
         v_store_n(x + i, v_mul(v_load_n(x + i, n - i), v_set1(s)), n - i);
+}
+
+static void rowfn_mix(float *y, const float *x, float w, uint32_t n) {
+    v16 wv = v_set1(w);
+    uint32_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v_store(y + i, v_fma(wv, v_load(x + i), v_load(y + i)));
+    if (i < n)
+        v_store_n(y + i, v_fma(wv, v_load_n(x + i, n - i), v_load_n(y + i, n - i)), n - i);
 }
 
 static bool rowfn_finite(const float *x, uint32_t n) {

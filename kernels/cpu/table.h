@@ -19,6 +19,7 @@ const struct krn_rowfn VEC_TABLE = {
     .gate_gelu = rowfn_gate_gelu,
     .scale = rowfn_scale,
     .add = rowfn_add,
+    .mix = rowfn_mix,
     .finite = rowfn_finite,
     .draw = rowfn_draw,
 };

@@ -12,8 +12,18 @@
 #include "kernels/families/expect.h"
 #include "kernels/rowfn.h"
 
-enum dim { DIM_NONE, DIM_HIDDEN, DIM_Q, DIM_KV, DIM_FFN, DIM_HEAD };
-enum when { ALWAYS, ATTN_BIAS, ATTN_OUT_BIAS, MLP_BIAS, HEAD_NORMS, PLAIN, SANDWICH };
+enum dim { DIM_NONE, DIM_HIDDEN, DIM_Q, DIM_KV, DIM_FFN, DIM_HEAD, DIM_EXPERTS };
+enum when {
+    ALWAYS,
+    ATTN_BIAS,
+    ATTN_OUT_BIAS,
+    MLP_BIAS,
+    HEAD_NORMS,
+    PLAIN,
+    SANDWICH,
+    DENSE,
+    MIXTURE
+};
 
 enum slot {
     ATTN_NORM,
@@ -24,7 +34,8 @@ enum slot {
     MLP_NORM,
     GATE,
     UP,
-    DOWN, /* with a weight in every layer */
+    DOWN,
+    ROUTER, /* products */
     Q_BIAS,
     K_BIAS,
     V_BIAS,
@@ -53,9 +64,10 @@ static const struct {
     [V] = {"self_attn.v_proj.weight", DIM_KV, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
     [O] = {"self_attn.o_proj.weight", DIM_HIDDEN, DIM_Q, KRN_ROLE_OUT, ALWAYS},
     [MLP_NORM] = {"post_attention_layernorm.weight", DIM_HIDDEN, DIM_NONE, KRN_ROLE_NORM, PLAIN},
-    [GATE] = {"mlp.gate_proj.weight", DIM_FFN, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
-    [UP] = {"mlp.up_proj.weight", DIM_FFN, DIM_HIDDEN, KRN_ROLE_IN, ALWAYS},
-    [DOWN] = {"mlp.down_proj.weight", DIM_HIDDEN, DIM_FFN, KRN_ROLE_OUT, ALWAYS},
+    [GATE] = {"mlp.gate_proj.weight", DIM_FFN, DIM_HIDDEN, KRN_ROLE_IN, DENSE},
+    [UP] = {"mlp.up_proj.weight", DIM_FFN, DIM_HIDDEN, KRN_ROLE_IN, DENSE},
+    [DOWN] = {"mlp.down_proj.weight", DIM_HIDDEN, DIM_FFN, KRN_ROLE_OUT, DENSE},
+    [ROUTER] = {NULL, DIM_EXPERTS, DIM_HIDDEN, KRN_ROLE_IN, MIXTURE}, /* the family names it */
     [Q_BIAS] = {"self_attn.q_proj.bias", DIM_Q, DIM_NONE, KRN_ROLE_BIAS, ATTN_BIAS},
     [K_BIAS] = {"self_attn.k_proj.bias", DIM_KV, DIM_NONE, KRN_ROLE_BIAS, ATTN_BIAS},
     [V_BIAS] = {"self_attn.v_proj.bias", DIM_KV, DIM_NONE, KRN_ROLE_BIAS, ATTN_BIAS},
@@ -89,6 +101,8 @@ static uint32_t dim_size(const struct krn_config *c, enum dim d) {
         return c->ffn;
     case DIM_HEAD:
         return c->head_dim;
+    case DIM_EXPERTS:
+        return c->experts;
     case DIM_NONE:
         break;
     }
@@ -109,6 +123,10 @@ static bool slot_used(const struct krn_decoder *d, const struct krn_config *c, e
         return !d->sandwich;
     case SANDWICH:
         return d->sandwich;
+    case DENSE:
+        return c->experts == 0;
+    case MIXTURE:
+        return c->experts != 0;
     case ALWAYS:
         break;
     }
@@ -122,8 +140,19 @@ static void top_weight(struct krn_weight *out, const char *name, enum krn_role r
     snprintf(out->name, sizeof out->name, "%s", name);
 }
 
-static void slot_name(char *out, size_t bytes, uint32_t layer, enum slot s) {
-    snprintf(out, bytes, "model.layers.%u.%s", layer, slots[s].name);
+static void slot_name(const struct krn_decoder *d, char *out, size_t bytes, uint32_t layer,
+                      enum slot s) {
+    snprintf(out, bytes, "model.layers.%u.%s", layer,
+             s == ROUTER ? d->experts->router : slots[s].name);
+}
+
+/* Matrices of an expert, in the order of its weights. */
+enum part { EXPERT_GATE, EXPERT_UP, EXPERT_DOWN, EXPERT_PARTS };
+
+static void expert_name(const struct krn_decoder *d, char *out, size_t bytes, uint32_t layer,
+                        uint32_t expert, enum part part) {
+    const char *const names[EXPERT_PARTS] = {d->experts->gate, d->experts->up, d->experts->down};
+    snprintf(out, bytes, "model.layers.%u.%s%u.%s", layer, d->experts->expert, expert, names[part]);
 }
 
 static enum krn_role norm_role(const struct krn_decoder *d) {
@@ -151,11 +180,22 @@ bool krn_decoder_weight(const struct krn_decoder *d, const struct krn_config *c,
     for (enum slot s = 0; s < SLOTS; s++)
         if (slot_used(d, c, s))
             used[n++] = s;
-    if (index / n >= c->layers)
-        return false;
-    enum slot s = used[index % n];
+    uint32_t a_layer = n + EXPERT_PARTS * c->experts, layer = index / a_layer;
     char name[sizeof out->name];
-    slot_name(name, sizeof name, index / n, s);
+    if (layer >= c->layers)
+        return false;
+    index %= a_layer;
+    if (index >= n) {
+        enum part part = (index - n) % EXPERT_PARTS;
+        expert_name(d, name, sizeof name, layer, (index - n) / EXPERT_PARTS, part);
+        if (part == EXPERT_DOWN)
+            top_weight(out, name, KRN_ROLE_OUT, c->hidden, c->ffn);
+        else
+            top_weight(out, name, KRN_ROLE_IN, c->ffn, c->hidden);
+        return true;
+    }
+    enum slot s = used[index];
+    slot_name(d, name, sizeof name, layer, s);
     enum krn_role role = slots[s].role == KRN_ROLE_NORM ? norm_role(d) : slots[s].role;
     top_weight(out, name, role, dim_size(c, slots[s].out), dim_size(c, slots[s].in));
     return true;
@@ -166,6 +206,7 @@ struct build {
     const struct krn_model *model;
     struct krn_op *ops;
     uint32_t n, max;
+    struct krn_expert *experts; /* [layers][experts] */
 };
 
 static struct krn_op *emit(struct build *b, enum krn_op_kind kind, uint32_t layer, enum krn_buf src,
@@ -184,10 +225,10 @@ static const struct krn_tensor *weight(const struct build *b, const char *name) 
 }
 
 static const struct krn_tensor *layer_weight(const struct build *b, uint32_t layer, enum slot s) {
-    if (!slot_used(b->decoder, &b->model->config, s))
+    if (s == SLOTS || !slot_used(b->decoder, &b->model->config, s))
         return NULL;
     char name[sizeof((struct krn_weight *)0)->name];
-    slot_name(name, sizeof name, layer, s);
+    slot_name(b->decoder, name, sizeof name, layer, s);
     return weight(b, name);
 }
 
@@ -247,14 +288,35 @@ static void emit_out(struct build *b, uint32_t l, enum slot s, enum slot bias, e
         emit_norm(b, l, norm, KRN_BUF_H, KRN_BUF_X);
 }
 
-static void emit_layer(struct build *b, uint32_t l) {
-    emit_norm(b, l, ATTN_NORM, KRN_BUF_X, KRN_BUF_H);
-    emit_product(b, l, Q, Q_BIAS, KRN_BUF_H, KRN_BUF_Q, KRN_SPLIT_HEADS);
-    emit_product(b, l, K, K_BIAS, KRN_BUF_H, KRN_BUF_K, KRN_SPLIT_KV_HEADS);
-    emit_product(b, l, V, V_BIAS, KRN_BUF_H, KRN_BUF_V, KRN_SPLIT_KV_HEADS);
-    emit_attention(b, l);
-    emit_out(b, l, O, O_BIAS, POST_ATTN_NORM, KRN_BUF_A);
-    emit_norm(b, l, b->decoder->sandwich ? PRE_MLP_NORM : MLP_NORM, KRN_BUF_X, KRN_BUF_H);
+static void emit_experts(struct build *b, uint32_t l) {
+    const struct krn_config *c = &b->model->config;
+    struct krn_expert *experts = b->experts + (size_t)l * c->experts;
+    for (uint32_t e = 0; e < c->experts; e++) {
+        const struct krn_tensor *t[EXPERT_PARTS];
+        for (enum part part = 0; part < EXPERT_PARTS; part++) {
+            char name[sizeof((struct krn_weight *)0)->name];
+            expert_name(b->decoder, name, sizeof name, l, e, part);
+            t[part] = weight(b, name);
+        }
+        experts[e] = (struct krn_expert){t[EXPERT_GATE], t[EXPERT_UP], t[EXPERT_DOWN]};
+    }
+    struct krn_op *op = emit(b, KRN_OP_EXPERTS, l, KRN_BUF_H, KRN_BUF_X);
+    op->experts = experts;
+    op->n_experts = c->experts;
+    op->used = c->experts_used;
+    op->norm_used = c->experts_norm;
+    op->n = c->ffn;
+    op->k = c->hidden;
+    op->split = KRN_SPLIT_ROWS;
+    op->add = true;
+}
+
+static void emit_mlp(struct build *b, uint32_t l) {
+    if (b->model->config.experts != 0) {
+        emit_product(b, l, ROUTER, SLOTS, KRN_BUF_H, KRN_BUF_R, KRN_SPLIT_NONE);
+        emit_experts(b, l);
+        return;
+    }
     emit_product(b, l, GATE, GATE_BIAS, KRN_BUF_H, KRN_BUF_G, KRN_SPLIT_COLUMNS);
     emit_product(b, l, UP, UP_BIAS, KRN_BUF_H, KRN_BUF_U, KRN_SPLIT_COLUMNS);
     struct krn_op *gate = emit(b, KRN_OP_GATE, l, KRN_BUF_U, KRN_BUF_G);
@@ -264,10 +326,21 @@ static void emit_layer(struct build *b, uint32_t l) {
     emit_out(b, l, DOWN, DOWN_BIAS, POST_MLP_NORM, KRN_BUF_G);
 }
 
-/* The root of n in fp32, then rounded to the type, ties to even. */
+static void emit_layer(struct build *b, uint32_t l) {
+    emit_norm(b, l, ATTN_NORM, KRN_BUF_X, KRN_BUF_H);
+    emit_product(b, l, Q, Q_BIAS, KRN_BUF_H, KRN_BUF_Q, KRN_SPLIT_HEADS);
+    emit_product(b, l, K, K_BIAS, KRN_BUF_H, KRN_BUF_K, KRN_SPLIT_KV_HEADS);
+    emit_product(b, l, V, V_BIAS, KRN_BUF_H, KRN_BUF_V, KRN_SPLIT_KV_HEADS);
+    emit_attention(b, l);
+    emit_out(b, l, O, O_BIAS, POST_ATTN_NORM, KRN_BUF_A);
+    emit_norm(b, l, b->decoder->sandwich ? PRE_MLP_NORM : MLP_NORM, KRN_BUF_X, KRN_BUF_H);
+    emit_mlp(b, l);
+}
+
+/* The root of n in fp32, then rounded to the type, ties to even; blocked types hold fp32 values. */
 static float root_rounded(uint32_t n, enum krn_dtype dtype) {
     float root = sqrtf((float)n); /* from 1 to 2^8: a normal number of every type */
-    uint32_t bits, drop = dtype == KRN_F32 ? 0 : dtype == KRN_BF16 ? 16 : 13;
+    uint32_t bits, drop = dtype == KRN_BF16 ? 16 : dtype == KRN_F16 ? 13 : 0;
     memcpy(&bits, &root, sizeof bits);
     if (drop != 0) {
         bits += (1U << (drop - 1)) - 1 + (bits >> drop & 1);
@@ -280,15 +353,21 @@ static float root_rounded(uint32_t n, enum krn_dtype dtype) {
 enum status krn_decoder_build(const struct krn_family *family, const struct krn_decoder *decoder,
                               const struct krn_model *model, struct krn_net *out,
                               struct status_note *note) {
-    enum { OPS_A_LAYER = 12, OPS_AROUND = 3 };
+    enum { OPS_A_LAYER = 12, OPS_OF_EXPERTS = 10, OPS_AROUND = 3 };
     const struct krn_config *c = &model->config;
+    CHECK((c->experts != 0) == (decoder->experts != NULL) && !(c->experts != 0 && c->mlp_bias));
     TRY(krn_expect_weights(family, model, note));
-    uint32_t a_layer = OPS_A_LAYER + (decoder->head_norms ? 2 : 0) + (decoder->sandwich ? 2 : 0);
+    uint32_t a_layer = (c->experts != 0 ? OPS_OF_EXPERTS : OPS_A_LAYER) +
+                       (decoder->head_norms ? 2 : 0) + (decoder->sandwich ? 2 : 0);
     struct build b = {.decoder = decoder, .model = model, .max = c->layers * a_layer + OPS_AROUND};
     b.ops = calloc(b.max, sizeof *b.ops);
-    if (b.ops == NULL)
+    b.experts = calloc((size_t)c->layers * c->experts + 1, sizeof *b.experts);
+    if (b.ops == NULL || b.experts == NULL) {
+        free(b.ops);
+        free(b.experts);
         return status_say(note, STATUS_NO_MEMORY, "no memory for the op list of %u layers",
                           c->layers);
+    }
     struct krn_op *op = emit(&b, KRN_OP_EMBED, 0, KRN_BUF_NONE, KRN_BUF_X);
     op->w = weight(&b, embed_name);
     op->n = c->hidden;
@@ -307,6 +386,6 @@ enum status krn_decoder_build(const struct krn_family *family, const struct krn_
     op->k = c->hidden;
     op->split = KRN_SPLIT_VOCAB;
     CHECK(b.n == b.max);
-    *out = (struct krn_net){.model = model, .n_ops = b.n, .ops = b.ops};
+    *out = (struct krn_net){.model = model, .n_ops = b.n, .ops = b.ops, .experts = b.experts};
     return STATUS_OK;
 }

@@ -10,9 +10,9 @@
 #include "actors/check.h"
 #include "kernels/families/registry.h"
 
-static const struct krn_family *const families[] = {&krn_family_llama, &krn_family_mistral,
-                                                    &krn_family_qwen2, &krn_family_qwen3,
-                                                    &krn_family_gemma3};
+static const struct krn_family *const families[] = {
+    &krn_family_llama,  &krn_family_mistral,   &krn_family_qwen2,  &krn_family_qwen3,
+    &krn_family_gemma3, &krn_family_qwen3_moe, &krn_family_mixtral};
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
 const struct krn_family *krn_family_named(const char *name) {
@@ -48,7 +48,7 @@ enum status krn_net_build(const struct krn_model *model, struct krn_net *out,
                           struct status_note *note) {
     const struct krn_family *family = krn_family_named(model->config.family);
     if (family == NULL) {
-        char known[160];
+        char known[240];
         krn_family_architectures(known, sizeof known);
         return status_say(note, STATUS_BAD_MODEL,
                           "family \"%.23s\" is unknown; this build knows %s", model->config.family,
@@ -59,5 +59,6 @@ enum status krn_net_build(const struct krn_model *model, struct krn_net *out,
 
 void krn_net_free(struct krn_net *net) {
     free((void *)(uintptr_t)net->ops);
+    free((void *)(uintptr_t)net->experts);
     *net = (struct krn_net){0};
 }

@@ -19,6 +19,7 @@ enum krn_buf {
     KRN_BUF_A, /* attention output, heads*head_dim of the rank */
     KRN_BUF_G, /* gate, then gate*up */
     KRN_BUF_U, /* up */
+    KRN_BUF_R, /* router's logits, one an expert, whole on every rank */
     KRN_BUF_L, /* logits of the drawn rows */
     KRN_BUFS
 };
@@ -31,6 +32,7 @@ enum krn_op_kind {
     KRN_OP_ROPE_KV,   /* rotate Q and K in place, then write K and V rows to their pages */
     KRN_OP_ATTEND,    /* A = attention(Q, pages) */
     KRN_OP_GATE,      /* G = silu(G) * U, or gelu */
+    KRN_OP_EXPERTS,   /* X += the experts of src that R chooses, weighted (numerics.md 13) */
     KRN_OP_FINAL,     /* H = norm(X) of the drawn rows only, compacted; finite check of every row */
     KRN_OP_KINDS
 };
@@ -42,6 +44,12 @@ enum krn_split {
     KRN_SPLIT_COLUMNS,  /* column split: outputs in V equal parts */
     KRN_SPLIT_VOCAB,    /* column split in whole blocks; ranks gather the logits */
     KRN_SPLIT_ROWS      /* row split: K in V segments, added in the tree */
+};
+
+/* An expert's matrices: [ffn][hidden], [ffn][hidden], [hidden][ffn]. Gate and up are cut by
+ * columns, down by rows. */
+struct krn_expert {
+    const struct krn_tensor *gate, *up, *down;
 };
 
 struct krn_op {
@@ -58,12 +66,16 @@ struct krn_op {
     bool one_more;   /* NORM, HEAD_NORM, FINAL: the factor is 1 + w */
     bool local_rope; /* ROPE_KV: by the angles of windowed layers */
     bool gelu;       /* GATE: G = gelu(G) * U by its tanh form */
+    const struct krn_expert *experts; /* EXPERTS: n_experts of them; n: ffn, k: hidden */
+    uint32_t n_experts, used;
+    bool norm_used; /* EXPERTS: the weights of a row's experts sum to 1 */
 };
 
 struct krn_net {
     const struct krn_model *model; /* must outlive the net */
     uint32_t n_ops;
     const struct krn_op *ops;
+    const struct krn_expert *experts; /* of all layers, or NULL */
 };
 
 /* What a weight is for: which values a synthetic one gets, and nothing else. */
@@ -88,6 +100,7 @@ struct krn_weight {
 struct krn_family {
     const char *name;
     const char *const *architectures; /* NULL-terminated names of config.json */
+    bool mixture;                     /* its layers have experts, those of no other have */
     enum status (*build)(const struct krn_model *model, struct krn_net *out,
                          struct status_note *note);
     /* The index-th weight of a model of this configuration; false past the last. */
@@ -95,7 +108,7 @@ struct krn_family {
 };
 
 extern const struct krn_family krn_family_llama, krn_family_qwen2, krn_family_qwen3,
-    krn_family_mistral, krn_family_gemma3;
+    krn_family_mistral, krn_family_gemma3, krn_family_qwen3_moe, krn_family_mixtral;
 
 /* Finds the model's family and builds its op list, checking every weight's presence and shape by
  * name. */

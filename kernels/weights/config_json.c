@@ -109,6 +109,23 @@ static enum status window_check(const char *file, const struct krn_config *c,
                : range(file, "sliding_window", c->window, KRN_CONTEXT_MAX, note);
 }
 
+static enum status experts_check(const char *file, const struct krn_config *c,
+                                 struct status_note *note) {
+    const struct krn_family *family = krn_family_named(c->family[0] == '\0' ? "llama" : c->family);
+    bool mixture = family != NULL && family->mixture;
+    if (mixture)
+        TRY(range(file, "the number of experts", c->experts, KRN_EXPERTS_MAX, note));
+    if (!mixture && c->experts != 0)
+        return outside(file, "the number of experts", c->experts, "but the family has none", note);
+    if (c->experts_used > c->experts || (c->experts_used == 0 && c->experts != 0))
+        return status_say(note, STATUS_BAD_MODEL,
+                          "%s: num_experts_per_tok is %u, outside 1 to the %u experts", file,
+                          c->experts_used, c->experts);
+    return c->experts_used <= KRN_EXPERTS_USED_MAX
+               ? STATUS_OK
+               : range(file, "num_experts_per_tok", c->experts_used, KRN_EXPERTS_USED_MAX, note);
+}
+
 enum status krn_config_check(const char *file, const struct krn_config *c,
                              struct status_note *note) {
     TRY(range(file, "vocab_size", c->vocab, KRN_CONFIG_VOCAB_MAX, note));
@@ -126,6 +143,7 @@ enum status krn_config_check(const char *file, const struct krn_config *c,
     if (c->score_scalar > KRN_CONFIG_HIDDEN_MAX)
         TRY(range(file, "query_pre_attn_scalar", c->score_scalar, KRN_CONFIG_HIDDEN_MAX, note));
     TRY(window_check(file, c, note));
+    TRY(experts_check(file, c, note));
     TRY(tokens_check(file, c, note));
     return sampling_check(file, c, note);
 }
@@ -134,6 +152,7 @@ enum status krn_config_check(const char *file, const struct krn_config *c,
 enum windows {
     WINDOWS_NONE,     /* sliding_window and other layer_types are refused */
     WINDOWS_ALL,      /* sliding_window is for every layer; 4096 when the key is missing */
+    WINDOWS_NAMED,    /* sliding_window is for every layer; none when the key is missing */
     WINDOWS_SWITCHED, /* use_sliding_window; layer_types, or all layers from max_window_layers on */
     WINDOWS_PATTERN   /* layer_types, or all layers but each sliding_window_pattern-th */
 };
@@ -143,23 +162,61 @@ enum biases {
     BIASES_NONE,
     BIASES_QKV /* always, and no key says so */
 };
+enum experts {
+    EXPERTS_NONE,
+    EXPERTS_QWEN,   /* num_experts (newer files: num_local_experts), moe_intermediate_size,
+                       norm_topk_prob; dense layers refused */
+    EXPERTS_MIXTRAL /* num_local_experts; intermediate_size is an expert's */
+};
 struct dialect {
     const char *family;
     enum windows windows;
     enum biases biases;
+    enum experts experts;
     bool head_dim_named;    /* never hidden_size / num_attention_heads */
     bool kv_heads_named;    /* never num_attention_heads */
     bool gemma;             /* gelu, tied by default, scores' scalar, two sets of angles */
     const char *refused[3]; /* keys that must be null, missing or false */
 };
 static const struct dialect dialects[] = {
-    {"llama", WINDOWS_NONE, BIASES_KEYS, false, false, false, {NULL}},
-    {"mistral", WINDOWS_ALL, BIASES_NONE, false, true, false, {"attention_bias", "mlp_bias"}},
-    {"qwen2", WINDOWS_SWITCHED, BIASES_QKV, false, true, false, {"use_mrope", "mlp_bias"}},
-    {"qwen3", WINDOWS_SWITCHED, BIASES_ATTENTION, true, true, false, {"mlp_bias"}},
+    {"llama", WINDOWS_NONE, BIASES_KEYS, EXPERTS_NONE, false, false, false, {NULL}},
+    {"mistral",
+     WINDOWS_ALL,
+     BIASES_NONE,
+     EXPERTS_NONE,
+     false,
+     true,
+     false,
+     {"attention_bias", "mlp_bias"}},
+    {"mixtral",
+     WINDOWS_NAMED,
+     BIASES_NONE,
+     EXPERTS_MIXTRAL,
+     false,
+     true,
+     false,
+     {"attention_bias", "mlp_bias"}},
+    {"qwen2",
+     WINDOWS_SWITCHED,
+     BIASES_QKV,
+     EXPERTS_NONE,
+     false,
+     true,
+     false,
+     {"use_mrope", "mlp_bias"}},
+    {"qwen3", WINDOWS_SWITCHED, BIASES_ATTENTION, EXPERTS_NONE, true, true, false, {"mlp_bias"}},
+    {"qwen3_moe",
+     WINDOWS_SWITCHED,
+     BIASES_ATTENTION,
+     EXPERTS_QWEN,
+     true,
+     true,
+     false,
+     {"mlp_bias", "use_sliding_window"}},
     {"gemma3",
      WINDOWS_PATTERN,
      BIASES_ATTENTION,
+     EXPERTS_NONE,
      true,
      true,
      true,
@@ -185,7 +242,7 @@ static void read_family(struct krn_fields *f, struct krn_config *c) {
     const char *name = json_string_value(json_array_get(list, 0));
     const struct krn_family *family = krn_family_of_architecture(name);
     if (family == NULL) {
-        char quoted[KRN_QUOTE_BYTES], known[160];
+        char quoted[KRN_QUOTE_BYTES], known[240];
         krn_quote(quoted, name);
         quoted[64] = '\0';
         krn_family_architectures(known, sizeof known);
@@ -270,12 +327,13 @@ static void read_windows(struct krn_fields *f, const struct dialect *d, struct k
     if (f->status != STATUS_OK)
         return;
     const json_t *types = krn_field(f, "layer_types");
-    bool on = d->windows == WINDOWS_PATTERN, all = d->windows == WINDOWS_ALL;
+    bool on = d->windows == WINDOWS_PATTERN;
+    bool all = d->windows == WINDOWS_ALL || d->windows == WINDOWS_NAMED;
     if (d->windows == WINDOWS_SWITCHED)
         on = krn_field_bool_or(f, "use_sliding_window", false);
     if (all) /* null is off, missing is not */
         on = krn_field(f, "sliding_window") != NULL ||
-             json_object_get(f->object, "sliding_window") == NULL;
+             (d->windows == WINDOWS_ALL && json_object_get(f->object, "sliding_window") == NULL);
     if (types != NULL)
         read_layer_types(f, types, on, c);
     else if (on)
@@ -371,7 +429,8 @@ static void read_rope(struct krn_fields *f, const struct dialect *d, struct krn_
         krn_field_fault(f, STATUS_BAD_MODEL, "rope_scaling",
                         "and rope_parameters are both set and differ");
     c->rope.kind = KRN_ROPE_PLAIN;
-    c->rope.theta = krn_field_number_or(f, "rope_theta", d->gemma ? 1000000.0 : 10000.0);
+    c->rope.theta = krn_field_number_or(
+        f, "rope_theta", d->gemma || d->experts == EXPERTS_MIXTRAL ? 1000000.0 : 10000.0);
     if (d->gemma) {
         c->has_local_rope = true;
         c->local_rope.kind = KRN_ROPE_PLAIN;
@@ -389,6 +448,35 @@ static void read_rope(struct krn_fields *f, const struct dialect *d, struct krn_
         return;
     read_rope_object(f, object, parameters != NULL ? "rope_parameters." : "rope_scaling.",
                      &c->rope);
+}
+
+/* Every layer is a mixture, or the file is refused. ffn becomes an expert's width: what
+ * intermediate_size says of dense layers is for none. */
+static void read_experts(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
+    if (d->experts == EXPERTS_NONE)
+        return;
+    bool qwen = d->experts == EXPERTS_QWEN;
+    const char *key =
+        qwen && krn_field(f, "num_experts") != NULL ? "num_experts" : "num_local_experts";
+    c->experts = krn_field_u32(f, key, 1, KRN_EXPERTS_MAX);
+    if (qwen &&
+        krn_field_u32_or(f, "num_local_experts", c->experts, 1, KRN_EXPERTS_MAX) != c->experts)
+        krn_field_fault(f, STATUS_BAD_MODEL, "num_local_experts", "is not num_experts, %u",
+                        c->experts);
+    c->experts_used = krn_field_u32(f, "num_experts_per_tok", 1, KRN_EXPERTS_USED_MAX);
+    c->experts_norm = !qwen || krn_field_bool_or(f, "norm_topk_prob", false);
+    if (!qwen)
+        return;
+    c->ffn = krn_field_u32(f, "moe_intermediate_size", 1, KRN_CONFIG_FFN_MAX);
+    if (krn_field_u32_or(f, "decoder_sparse_step", 1, 0, UINT32_MAX) != 1)
+        krn_field_fault(f, STATUS_BAD_MODEL, "decoder_sparse_step",
+                        "is not 1; this build knows experts in every layer");
+    const json_t *dense = krn_field(f, "mlp_only_layers");
+    if (dense != NULL && json_array_size(dense) != 0)
+        krn_field_fault(f, STATUS_BAD_MODEL, "mlp_only_layers",
+                        "names layers; this build knows experts in every layer");
+    else if (dense != NULL && !json_is_array(dense))
+        krn_field_fault(f, STATUS_BAD_FILE, "mlp_only_layers", "is not a list");
 }
 
 static void read_shape(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
@@ -412,10 +500,12 @@ static void read_shape(struct krn_fields *f, const struct dialect *d, struct krn
                 c->hidden, c->heads);
         c->head_dim = c->hidden / c->heads;
     }
-    c->norm_eps = narrow(krn_field_number_or(f, "rms_norm_eps", 1e-6));
+    c->norm_eps =
+        narrow(krn_field_number_or(f, "rms_norm_eps", d->experts == EXPERTS_MIXTRAL ? 1e-5 : 1e-6));
     c->tied = krn_field_bool_or(f, "tie_word_embeddings", d->gemma);
     if (d->gemma)
         c->score_scalar = krn_field_u32(f, "query_pre_attn_scalar", 1, KRN_CONFIG_HIDDEN_MAX);
+    read_experts(f, d, c);
     read_biases(f, d, c);
     read_windows(f, d, c);
 }

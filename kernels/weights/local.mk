@@ -10,4 +10,5 @@ libkernels_a_SOURCES += kernels/model.h kernels/profile.h kernels/rowfn.h kernel
 	kernels/families/family.h kernels/families/registry.h kernels/families/family.c \
 	kernels/families/expect.h kernels/families/expect.c \
 	kernels/families/decoder.h kernels/families/decoder.c kernels/families/llama.c \
-	kernels/families/gemma3.c kernels/families/mistral.c kernels/families/qwen.c
+	kernels/families/gemma3.c kernels/families/mistral.c kernels/families/mixtral.c \
+	kernels/families/qwen.c

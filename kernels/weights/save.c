@@ -134,6 +134,11 @@ static int put(json_t *root, const char *key, json_t *value) {
     return json_object_set_new(root, key, value);
 }
 
+/* The family's file has one window for every layer. */
+static bool window_for_all(const struct krn_config *c) {
+    return strcmp(c->family, "mistral") == 0 || strcmp(c->family, "mixtral") == 0;
+}
+
 static json_t *layer_types_json(const struct krn_config *c) {
     json_t *types = json_array();
     for (uint32_t l = 0; types != NULL && l < c->layers; l++) {
@@ -153,6 +158,18 @@ static int gemma_json(const struct krn_config *c, json_t *root) {
            put(root, "query_pre_attn_scalar", json_integer(c->score_scalar));
 }
 
+static int experts_json(const struct krn_config *c, json_t *root) {
+    bool qwen = strcmp(c->family, "qwen3_moe") == 0;
+    int bad = put(root, qwen ? "num_experts" : "num_local_experts", json_integer(c->experts)) |
+              put(root, "num_experts_per_tok", json_integer(c->experts_used));
+    if (!qwen)
+        return bad;
+    return bad | put(root, "moe_intermediate_size", json_integer(c->ffn)) |
+           put(root, "norm_topk_prob", json_boolean(c->experts_norm)) |
+           put(root, "decoder_sparse_step", json_integer(1)) |
+           put(root, "mlp_only_layers", json_array());
+}
+
 /* What a family's file says beyond Llama's, and without the keys that it has not. False when there
  * is no memory. */
 static bool family_json(const struct krn_config *c, json_t *root) {
@@ -160,10 +177,12 @@ static bool family_json(const struct krn_config *c, json_t *root) {
     if (strcmp(c->family, "llama") == 0)
         return true;
     json_object_del(root, "mlp_bias");
-    if (strcmp(c->family, "qwen3") != 0 && !gemma)
+    if (strncmp(c->family, "qwen3", 5) != 0 && !gemma)
         json_object_del(root, "attention_bias");
     int bad = put(root, "sliding_window", c->window == 0 ? json_null() : json_integer(c->window));
-    if (strcmp(c->family, "mistral") == 0)
+    if (c->experts != 0)
+        bad |= experts_json(c, root);
+    if (window_for_all(c))
         return bad == 0;
     bad |= put(root, "layer_types", layer_types_json(c));
     bad |=
@@ -324,7 +343,7 @@ static enum status write_shards(const struct krn_model *model, const char *dir, 
 /* What the family's config.json cannot say. */
 static enum status layout_check(const struct krn_config *c, const char *label,
                                 struct status_note *note) {
-    bool llama = strcmp(c->family, "llama") == 0, mistral = strcmp(c->family, "mistral") == 0;
+    bool llama = strcmp(c->family, "llama") == 0, mistral = window_for_all(c);
     bool qkv = strcmp(c->family, "qwen2") == 0;
     if (!qkv && c->attn_bias != c->attn_out_bias)
         return status_say(
@@ -337,10 +356,14 @@ static enum status layout_check(const struct krn_config *c, const char *label,
     bool all = true;
     for (uint32_t l = 0; l < c->layers; l++)
         all = all && krn_layer_windowed(c, l);
-    if (c->window != 0 && (llama || (mistral && !all)))
+    bool none = llama || strcmp(c->family, "qwen3_moe") == 0;
+    if (c->window != 0 && (none || (mistral && !all)))
         return status_say(note, STATUS_UNSUPPORTED,
                           "%s: the layout of %s cannot say which layers have a window", label,
                           c->family);
+    if (strcmp(c->family, "mixtral") == 0 && !c->experts_norm)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "%s: the layout of mixtral has weights of experts that sum to 1", label);
     bool gemma = strcmp(c->family, "gemma3") == 0;
     if (gemma !=
             (c->has_local_rope && c->score_scalar != 0 && c->local_rope.kind == KRN_ROPE_PLAIN) ||

@@ -137,6 +137,12 @@ static void hash_config(XXH3_state_t *h, const struct krn_config *c) {
         hash_text(h, "local rope");
         hash_rope(h, &c->local_rope);
     }
+    if (c->experts != 0) {
+        hash_text(h, "experts");
+        hash_u64(h, c->experts);
+        hash_u64(h, c->experts_used);
+        hash_u64(h, c->experts_norm);
+    }
     if (c->score_scalar != 0) {
         hash_text(h, "score scalar");
         hash_u64(h, c->score_scalar);

@@ -100,7 +100,7 @@ START_TEST(test_company) {
     struct rig_model m;
     struct rig r;
     uint64_t seed = 77;
-    rig_model_synthetic(&m, &truth_shapes[1].config, KRN_BF16, 21, 0);
+    rig_model_synthetic(&m, &truth_shapes[_i == 0 ? 1 : TRUTH_MIXTURE].config, KRN_BF16, 21, 0);
     rig_open(&r, &m, 200, 2, NULL);
     gpu_device_cpu_poison(r.d, true);
     for (uint32_t p = 1; p < r.n_pages; p++)
@@ -186,7 +186,7 @@ int main(void) {
     tcase_add_test(tc, test_shapes);
     tcase_add_test(tc, test_isas);
     tcase_add_test(tc, test_virtual_ranks);
-    tcase_add_test(tc, test_company);
+    tcase_add_loop_test(tc, test_company, 0, 2);
     tcase_add_test(tc, test_shared_prefix);
     suite_add_tcase(suite, tc);
     return test_run(suite);

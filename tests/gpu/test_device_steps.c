@@ -57,6 +57,24 @@ static const struct krn_config config = {.layers = 2,
                                          .tied = true,
                                          .rope = {.kind = KRN_ROPE_PLAIN, .theta = 10000}};
 
+/* The same with experts. */
+static const struct krn_config mixture = {.family = "mixtral",
+                                          .layers = 2,
+                                          .context = 256,
+                                          .norm_eps = 1e-5F,
+                                          .vocab = VOCAB,
+                                          .hidden = 64,
+                                          .heads = 4,
+                                          .kv_heads = 2,
+                                          .head_dim = 32,
+                                          .ffn = 128,
+                                          .tied = true,
+                                          .experts = 6,
+                                          .experts_used = 2,
+                                          .experts_norm = true,
+                                          .rope = {.kind = KRN_ROPE_PLAIN, .theta = 10000}};
+static const struct krn_config *shape = &config;
+
 struct bench {
     struct rig_model m;
     struct rig r;
@@ -65,7 +83,7 @@ struct bench {
 
 static void set_up(struct bench *b, uint32_t threads) {
     uint64_t seed = 3;
-    rig_model_synthetic(&b->m, &config, KRN_BF16, 5, 0);
+    rig_model_synthetic(&b->m, shape, KRN_BF16, 5, 0);
     rig_open(&b->r, &b->m, 96, threads, NULL);
     for (int i = 0; i < 256; i++)
         b->ids[i] = (uint32_t)(test_random(&seed) % 40); /* few, so that ids repeat */
@@ -264,6 +282,7 @@ START_TEST(test_not_finite) {
     /* The row's own seq is marked from the row on; its neighbour does not notice. */
     struct bench b;
     static struct rig_session s[2];
+    shape = _i == 0 ? &config : &mixture;
     set_up(&b, 2);
     for (uint32_t i = 0; i < 2; i++)
         rig_session_begin(&b.r, &s[i], 3 + i, b.ids + 9 * i, 40);
@@ -329,6 +348,7 @@ END_TEST
 START_TEST(test_allocates_nothing) {
     struct bench b;
     static struct rig_session s;
+    shape = _i == 0 ? &config : &mixture;
     set_up(&b, 3);
     rig_session_begin(&b.r, &s, 3, b.ids, 200);
     uint64_t before = atomic_load(&allocations), counted;
@@ -406,9 +426,9 @@ int main(void) {
     tcase_add_test(tc, test_draws);
     tcase_add_test(tc, test_from_draw);
     tcase_add_test(tc, test_failed_and_void);
-    tcase_add_test(tc, test_not_finite);
+    tcase_add_loop_test(tc, test_not_finite, 0, 2);
     tcase_add_test(tc, test_pages_and_events);
-    tcase_add_test(tc, test_allocates_nothing);
+    tcase_add_loop_test(tc, test_allocates_nothing, 0, 2);
     tcase_add_test(tc, test_perturb);
     suite_add_tcase(suite, tc);
     return test_run(suite);

@@ -77,6 +77,23 @@ const struct truth_shape truth_shapes[TRUTH_SHAPES] = {
       .score_scalar = 20},
      KRN_BF16,
      4},
+    {"qwen3_moe",
+     {BASE, .family = "qwen3_moe", .vocab = 61, .hidden = 40, .heads = 8, .kv_heads = 2,
+      .head_dim = 32, .ffn = 128, .tied = true, .experts = 17, .experts_used = 5,
+      .experts_norm = true},
+     KRN_BF16,
+     8},
+    {"qwen3_moe-softmax",
+     {BASE, .family = "qwen3_moe", .vocab = 50, .hidden = 56, .heads = 4, .kv_heads = 4,
+      .head_dim = 16, .ffn = 64, .tied = false, .experts = 40, .experts_used = 8},
+     KRN_F16,
+     4},
+    {"mixtral",
+     {BASE, .family = "mixtral", .vocab = 90, .hidden = 72, .heads = 8, .kv_heads = 4,
+      .head_dim = 16, .ffn = 256, .tied = false, .experts = 4, .experts_used = 2,
+      .experts_norm = true, .window = 77, .windowed = {3}},
+     KRN_F32,
+     8},
 };
 
 void truth_make(struct truth *t, const struct rig_model *m, uint64_t seed) {

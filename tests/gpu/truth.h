@@ -7,7 +7,13 @@
 
 #include "tests/gpu/cpu_rig.h"
 
-enum { TRUTH_LENGTH = 210, TRUTH_SHAPES = 11, TRUTH_LLAMAS = 7, TRUTH_CONTEXT = 256 };
+enum {
+    TRUTH_LENGTH = 210,
+    TRUTH_SHAPES = 14,
+    TRUTH_LLAMAS = 7,
+    TRUTH_MIXTURE = 11,
+    TRUTH_CONTEXT = 256
+};
 
 struct truth_shape {
     const char *name;

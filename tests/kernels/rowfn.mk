@@ -24,6 +24,10 @@ tests_kernels_test_oracle_SOURCES = tests/kernels/test_oracle.c tests/kernels/ki
 	tests/kernels/reference.c tests/kernels/reference.h
 tests_kernels_test_oracle_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_oracle_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/kernels/test_experts
+tests_kernels_test_experts_SOURCES = tests/kernels/test_experts.c tests/kernels/kit.h
+tests_kernels_test_experts_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_experts_LDADD = $(RH_TEST_LDADD)
 EXTRA_DIST += tests/golden/rowfn.txt tests/kernels/golden_print.c
 dist_check_SCRIPTS += tests/kernels/clang_golden.sh
 # make bench-kernels

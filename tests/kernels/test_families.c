@@ -29,6 +29,26 @@ static const struct member {
      {.attn_bias = true, .attn_out_bias = true, .window = 5, .windowed = {1}}},
     {"gemma3", "Gemma3ForCausalLM", true, 16, {.tied = true, .window = 5, .windowed = {2}}},
     {"gemma3", "Gemma3ForCausalLM", true, 16, {.attn_bias = true, .attn_out_bias = true}},
+    {"qwen3_moe",
+     "Qwen3MoeForCausalLM",
+     true,
+     12,
+     {.tied = true, .experts = 9, .experts_used = 3, .experts_norm = true}},
+    {"qwen3_moe",
+     "Qwen3MoeForCausalLM",
+     true,
+     12,
+     {.attn_bias = true, .attn_out_bias = true, .experts = 2, .experts_used = 2}},
+    {"mixtral",
+     "MixtralForCausalLM",
+     false,
+     10,
+     {.window = 7, .windowed = {3}, .experts = 4, .experts_used = 1, .experts_norm = true}},
+    {"mixtral",
+     "MixtralForCausalLM",
+     false,
+     10,
+     {.tied = true, .experts = 3, .experts_used = 2, .experts_norm = true}},
 };
 enum { MEMBERS = sizeof members / sizeof members[0] };
 
@@ -40,6 +60,9 @@ static struct krn_config config_of(const struct member *m) {
     c.tied = m->set.tied;
     c.window = m->set.window;
     c.windowed[0] = m->set.windowed[0];
+    c.experts = m->set.experts;
+    c.experts_used = m->set.experts_used;
+    c.experts_norm = m->set.experts_norm;
     if (strcmp(m->name, "gemma3") == 0) {
         c.has_local_rope = true;
         c.local_rope = (struct krn_rope){.kind = KRN_ROPE_PLAIN, .theta = 300.5};
@@ -198,11 +221,14 @@ END_TEST
 
 /* The window, the local angles and the scores' scale are part of what a model is. */
 START_TEST(test_fingerprint) {
-    enum { N = 7 };
+    enum { N = 11 };
     struct krn_config c[N];
     struct krn_model *m[N];
     for (int i = 0; i < N; i++)
-        c[i] = config_of(&members[i < 4 ? 1 : 6]);
+        c[i] = config_of(&members[i < 4 ? 1 : i < 7 ? 6 : 8]);
+    c[8].experts--;
+    c[9].experts_used++;
+    c[10].experts_norm = false;
     c[1].window++;
     c[2].windowed[0] = 1;
     c[3].window = c[3].windowed[0] = 0;
@@ -232,6 +258,8 @@ START_TEST(test_save_refused) {
         {"qwen2", "biases", {.attn_bias = true, .mlp_bias = true}},
         {"qwen3", "attention_bias", {.attn_bias = true}},
         {"qwen3", "biases", {.mlp_bias = true}},
+        {"qwen3_moe", "window", {.window = 4, .windowed = {3}, .experts = 2, .experts_used = 1}},
+        {"mixtral", "sum to 1", {.experts = 2, .experts_used = 1}},
         {"qwen3", "scales of attention", {.score_scalar = 16}},
         {"qwen3", "angles", {.has_local_rope = true}},
         {"gemma3", "scales of attention", {.has_local_rope = true}},
@@ -247,6 +275,8 @@ START_TEST(test_save_refused) {
         c.windowed[0] = cases[i].set.windowed[0];
         c.score_scalar = cases[i].set.score_scalar;
         c.has_local_rope = cases[i].set.has_local_rope;
+        c.experts = cases[i].set.experts;
+        c.experts_used = cases[i].set.experts_used;
         if (c.has_local_rope)
             c.local_rope = c.rope;
         struct krn_model *m = synthetic(&c);
@@ -266,6 +296,13 @@ END_TEST
 #define MISTRAL "{\"architectures\":[\"MistralForCausalLM\"],\"num_key_value_heads\":2," SHAPE
 #define QWEN3                                                                                      \
     "{\"architectures\":[\"Qwen3ForCausalLM\"],\"num_key_value_heads\":2,\"head_dim\":32," SHAPE
+#define QWEN_MOE                                                                                   \
+    "{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"num_key_value_heads\":2,\"head_dim\":"         \
+    "32," SHAPE
+#define QWEN_EXPERTS QWEN_MOE ",\"num_experts\":8,\"moe_intermediate_size\":48"
+#define MIXTRAL                                                                                    \
+    "{\"architectures\":[\"MixtralForCausalLM\"],\"num_key_value_heads\":2," SHAPE                 \
+    ",\"num_local_experts\":4"
 #define GEMMA_BARE                                                                                 \
     "{\"architectures\":[\"Gemma3ForCausalLM\"],\"num_key_value_heads\":2,\"head_dim\":32," SHAPE
 #define GEMMA             GEMMA_BARE ",\"query_pre_attn_scalar\":32,\"sliding_window\":64"
@@ -310,6 +347,16 @@ static const struct {
     {GEMMA ",\"_sliding_window_pattern\":3,\"attention_bias\":true}", 64, 11, true, true},
     {GEMMA TYPES(FULL, LOCAL, FULL, FULL) "}", 64, 2, false, false},
     {GEMMA ",\"sliding_window_pattern\":1}", 0, 0, false, false},
+    /* what Qwen3 MoE and Mixtral files say */
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":3,\"norm_topk_prob\":true,\"decoder_sparse_step\":1,"
+                  "\"mlp_only_layers\":[],\"use_sliding_window\":false,\"sliding_window\":null,"
+                  "\"max_window_layers\":48,\"router_aux_loss_coef\":0.001}",
+     0, 0, false, false},
+    {QWEN_MOE ",\"num_local_experts\":8,\"num_experts_per_tok\":8,\"moe_intermediate_size\":16}", 0,
+     0, false, false},
+    {MIXTRAL ",\"num_experts_per_tok\":2}", 0, 0, false, false}, /* no window by default */
+    {MIXTRAL ",\"num_experts_per_tok\":2,\"sliding_window\":null}", 0, 0, false, false},
+    {MIXTRAL ",\"num_experts_per_tok\":2,\"sliding_window\":77}", 77, 15, false, false},
 };
 
 START_TEST(test_accepted) {
@@ -364,8 +411,33 @@ static const struct {
     {GEMMA_BARE ",\"query_pre_attn_scalar\":32}", {"sliding_window"}},
     {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]," SHAPE "}",
      {"Gemma3ForConditionalGeneration", "Gemma3ForCausalLM"}},
-    {"{\"architectures\":[\"Qwen3MoeForCausalLM\"]," SHAPE "}",
-     {"Qwen3MoeForCausalLM", "knows LlamaForCausalLM", "Qwen3ForCausalLM"}},
+    {"{\"architectures\":[\"Qwen2MoeForCausalLM\"]," SHAPE "}",
+     {"Qwen2MoeForCausalLM", "knows LlamaForCausalLM", "Qwen3MoeForCausalLM"}},
+    {QWEN_MOE ",\"moe_intermediate_size\":48,\"num_experts_per_tok\":2}", {"num_local_experts"}},
+    {QWEN_MOE ",\"num_experts\":0,\"moe_intermediate_size\":48,\"num_experts_per_tok\":1}",
+     {"num_experts is 0"}},
+    {QWEN_MOE ",\"num_experts\":2147483648,\"moe_intermediate_size\":48,\"num_experts_per_tok\":1}",
+     {"num_experts is 2147483648"}},
+    {QWEN_MOE ",\"num_experts\":513,\"moe_intermediate_size\":48,\"num_experts_per_tok\":1}",
+     {"num_experts is 513"}},
+    {QWEN_MOE ",\"num_experts\":-1,\"moe_intermediate_size\":48,\"num_experts_per_tok\":1}",
+     {"num_experts"}},
+    {QWEN_EXPERTS "}", {"num_experts_per_tok"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":0}", {"num_experts_per_tok is 0"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":9}", {"num_experts_per_tok is 9", "the 8 experts"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":33}", {"num_experts_per_tok is 33"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"num_local_experts\":9}",
+     {"num_local_experts is not num_experts, 8"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"decoder_sparse_step\":2}",
+     {"decoder_sparse_step is not 1"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"mlp_only_layers\":[1]}", {"mlp_only_layers names"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"mlp_only_layers\":7}", {"mlp_only_layers is not"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"use_sliding_window\":true,\"sliding_window\":9}",
+     {"use_sliding_window is set"}},
+    {QWEN_MOE ",\"num_experts\":8,\"num_experts_per_tok\":2}", {"moe_intermediate_size"}},
+    {MIXTRAL "}", {"num_experts_per_tok"}},
+    {MIXTRAL ",\"num_experts_per_tok\":5}", {"num_experts_per_tok is 5", "the 4 experts"}},
+    {MIXTRAL ",\"num_experts_per_tok\":2,\"sliding_window\":0}", {"sliding_window is 0"}},
 };
 
 START_TEST(test_refused) {
@@ -404,6 +476,92 @@ START_TEST(test_gemma_fields) {
 }
 END_TEST
 
+START_TEST(test_experts_fields) {
+    struct krn_config c;
+    OK(parse(QWEN_EXPERTS ",\"num_experts_per_tok\":3}", &c));
+    ck_assert(c.experts == 8 && c.experts_used == 3 && !c.experts_norm && c.ffn == 48);
+    OK(parse(QWEN_EXPERTS ",\"num_experts_per_tok\":8,\"norm_topk_prob\":true}", &c));
+    ck_assert(c.experts_used == 8 && c.experts_norm);
+    OK(parse(MIXTRAL ",\"num_experts_per_tok\":2}", &c));
+    ck_assert(c.experts == 4 && c.experts_used == 2 && c.experts_norm && c.ffn == 96);
+    ck_assert(c.norm_eps == 1e-5F && c.rope.theta == 1e6); /* the published defaults */
+}
+END_TEST
+
+/* Experts of configurations that were never a file. */
+START_TEST(test_experts_check) {
+    static const struct {
+        const char *family;
+        uint32_t experts, used;
+        bool good;
+    } cases[] = {{"qwen3_moe", 4, 2, true},
+                 {"mixtral", 1, 1, true},
+                 {"qwen3_moe", 0, 0, false},
+                 {"mixtral", 4, 0, false},
+                 {"mixtral", 4, 5, false},
+                 {"llama", 4, 2, false},
+                 {"", 4, 2, false},
+                 {"qwen3", 0, 1, false},
+                 {"qwen3_moe", 513, 2, false},
+                 {"qwen3_moe", 1U << 31, 2, false},
+                 {"qwen3_moe", 400, 33, false},
+                 {"qwen3_moe", UINT32_MAX, UINT32_MAX, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct krn_config c = small_config();
+        snprintf(c.family, sizeof c.family, "%s", cases[i].family);
+        c.experts = cases[i].experts;
+        c.experts_used = cases[i].used;
+        ck_assert_int_eq(krn_config_check("c", &c, &note),
+                         cases[i].good ? STATUS_OK : STATUS_BAD_MODEL);
+        if (!cases[i].good)
+            check_line((const char *[MODEL_DIR_WORDS]){"experts"}, cases[i].family);
+    }
+}
+END_TEST
+
+/* What a mixture's layer does: the router into R, then every expert's three matrices. */
+START_TEST(test_mixture) {
+    static const char *const names[2][4] = {
+        {"mlp.gate", "mlp.experts.%u.gate_proj", "mlp.experts.%u.up_proj",
+         "mlp.experts.%u.down_proj"},
+        {"block_sparse_moe.gate", "block_sparse_moe.experts.%u.w1",
+         "block_sparse_moe.experts.%u.w3", "block_sparse_moe.experts.%u.w2"}};
+    struct krn_config c = config_of(&members[8 + 2 * _i]);
+    struct krn_model *m = synthetic(&c);
+    struct krn_net net;
+    OK(krn_net_build(m, &net, &note));
+    for (uint32_t l = 0; l < c.layers; l++) {
+        const struct krn_op *router = find(&net, l, KRN_OP_PRODUCT, KRN_BUF_R);
+        const struct krn_op *op = find(&net, l, KRN_OP_EXPERTS, KRN_BUF_X);
+        ck_assert(router + 1 == op && router->src == KRN_BUF_H && op->src == KRN_BUF_H);
+        ck_assert(router->split == KRN_SPLIT_NONE && router->bias == NULL && op->add);
+        ck_assert(router->n == c.experts && router->k == c.hidden);
+        ck_assert(op->n_experts == c.experts && op->used == c.experts_used);
+        ck_assert(op->norm_used == c.experts_norm && op->n == c.ffn && op->k == c.hidden);
+        for (uint32_t e = 0; e < c.experts; e++) {
+            const struct krn_expert *x = &op->experts[e];
+            const struct krn_tensor *const t[4] = {router->w, x->gate, x->up, x->down};
+            for (int i = 0; i < 4; i++) {
+                char part[64], full[96];
+                /* the format is one of the table's */
+                int at = (int)(strchr(names[_i][i], '%') - names[_i][i]);
+                if (i == 0)
+                    snprintf(part, sizeof part, "%s", names[_i][0]);
+                else
+                    snprintf(part, sizeof part, "%.*s%u%s", at, names[_i][i], e,
+                             names[_i][i] + at + 2);
+                snprintf(full, sizeof full, "model.layers.%u.%s.weight", l, part);
+                ck_assert_str_eq(t[i]->name, full);
+            }
+            ck_assert(x->down->dims[0] == c.hidden && x->gate->dims[0] == c.ffn);
+        }
+        ck_assert_ptr_null(find(&net, l, KRN_OP_GATE, KRN_BUF_G));
+    }
+    krn_net_free(&net);
+    krn_model_close(m);
+}
+END_TEST
+
 /* Windows of configurations that were never a file. */
 START_TEST(test_window_check) {
     struct krn_config c = small_config();
@@ -435,6 +593,9 @@ int main(void) {
     tcase_add_loop_test(t, test_accepted, 0, sizeof accepted / sizeof accepted[0]);
     tcase_add_loop_test(t, test_refused, 0, sizeof refused / sizeof refused[0]);
     tcase_add_test(t, test_window_check);
+    tcase_add_test(t, test_experts_fields);
+    tcase_add_test(t, test_experts_check);
+    tcase_add_loop_test(t, test_mixture, 0, 2);
     tcase_add_test(t, test_gemma);
     tcase_add_test(t, test_gemma_fields);
     suite_add_tcase(s, t);

@@ -74,6 +74,27 @@ START_TEST(gate_add_finite_of_every_length) {
 }
 END_TEST
 
+START_TEST(mix_of_every_length) {
+    struct kit_rand r = {29, 0};
+    for (uint32_t n = 1; n <= LENGTH_MAX; n++)
+        for (int kind = 0; kind < KIT_VALUES; kind++) {
+            float x[LENGTH_MAX], y[LENGTH_MAX], got[LENGTH_MAX + 1], want[LENGTH_MAX];
+            float w = kit_value(&r, (enum kit_values)kind);
+            kit_fill(&r, x, n, (enum kit_values)kind);
+            kit_fill(&r, y, n, (enum kit_values)kind);
+            for (uint32_t i = 0; i < n; i++)
+                want[i] = fmaf(w, x[i], y[i]);
+            for (unsigned t = 0; t < n_tables; t++) {
+                memcpy(got, y, n * sizeof(float));
+                got[n] = 7.0f;
+                table[t]->mix(got, x, w, n);
+                kit_equal(got, want, n, "%s mix of %u, kind %d", table[t]->isa, n, kind);
+                ck_assert(got[n] == 7.0f);
+            }
+        }
+}
+END_TEST
+
 /* Against gelu's tanh form in fp64: a few roundings of fp32 away, and its limits. */
 START_TEST(gelu_is_gelu) {
     float g[64], u[64];
@@ -310,6 +331,7 @@ int main(void) {
     tcase_add_test(tc, norm_of_every_length);
     tcase_add_test(tc, gate_add_finite_of_every_length);
     tcase_add_test(tc, gelu_is_gelu);
+    tcase_add_test(tc, mix_of_every_length);
     tcase_add_test(tc, finite_sees_every_place);
     tcase_add_test(tc, rope_of_every_head);
     tcase_add_test(tc, embed_widens_exactly);

@@ -28,28 +28,39 @@ static const struct {
     enum krn_rope_kind rope;
     enum krn_dtype dtype;
     const char *family;
-    uint32_t window, windowed;
+    uint32_t window, windowed, experts, used;
+    bool norm;
 } variants[] = {
     {"llama-variants/llama3", 32, 4, 2, 16, false, true, true, KRN_ROPE_LLAMA3, KRN_F32, "llama", 0,
-     0},
+     0, 0, 0, false},
     {"llama-variants/linear", 32, 4, 1, 32, true, false, false, KRN_ROPE_LINEAR, KRN_BF16, "llama",
-     0, 0},
+     0, 0, 0, 0, false},
     {"llama-variants/plain", 32, 2, 2, 16, false, false, false, KRN_ROPE_PLAIN, KRN_F16, "llama", 0,
-     0},
-    {"families/qwen2", 64, 4, 2, 16, false, true, false, KRN_ROPE_PLAIN, KRN_F32, "qwen2", 0, 0},
+     0, 0, 0, false},
+    {"families/qwen2", 64, 4, 2, 16, false, true, false, KRN_ROPE_PLAIN, KRN_F32, "qwen2", 0, 0, 0,
+     0, false},
     {"families/qwen2-window", 64, 4, 1, 16, true, true, false, KRN_ROPE_PLAIN, KRN_BF16, "qwen2",
-     21, 2},
+     21, 2, 0, 0, false},
     {"families/mistral", 32, 4, 2, 32, false, false, false, KRN_ROPE_PLAIN, KRN_BF16, "mistral", 30,
-     3},
+     3, 0, 0, false},
     {"families/mistral-full", 32, 2, 1, 16, false, false, false, KRN_ROPE_PLAIN, KRN_F16, "mistral",
-     0, 0},
-    {"families/qwen3", 32, 4, 2, 32, true, false, false, KRN_ROPE_PLAIN, KRN_BF16, "qwen3", 0, 0},
+     0, 0, 0, 0, false},
+    {"families/qwen3", 32, 4, 2, 32, true, false, false, KRN_ROPE_PLAIN, KRN_BF16, "qwen3", 0, 0, 0,
+     0, false},
     {"families/qwen3-bias", 32, 4, 4, 16, false, true, false, KRN_ROPE_PLAIN, KRN_F32, "qwen3", 17,
-     2},
-    {"families/gemma3", 32, 4, 2, 32, true, false, false, KRN_ROPE_LINEAR, KRN_F32, "gemma3", 23,
-     1},
+     2, 0, 0, false},
+    {"families/gemma3", 32, 4, 2, 32, true, false, false, KRN_ROPE_LINEAR, KRN_F32, "gemma3", 23, 1,
+     0, 0, false},
     {"families/gemma3-bf16", 48, 4, 1, 16, true, true, false, KRN_ROPE_PLAIN, KRN_BF16, "gemma3",
-     40, 2},
+     40, 2, 0, 0, false},
+    {"families/qwen3-moe", 32, 4, 2, 32, true, false, false, KRN_ROPE_PLAIN, KRN_BF16, "qwen3_moe",
+     0, 0, 8, 3, true},
+    {"families/qwen3-moe-softmax", 32, 4, 4, 16, false, false, false, KRN_ROPE_PLAIN, KRN_F32,
+     "qwen3_moe", 0, 0, 5, 2, false},
+    {"families/mixtral", 32, 2, 1, 16, false, false, false, KRN_ROPE_PLAIN, KRN_F16, "mixtral", 0,
+     0, 4, 2, true},
+    {"families/mixtral-window", 32, 4, 2, 32, true, false, false, KRN_ROPE_PLAIN, KRN_BF16,
+     "mixtral", 19, 3, 6, 1, true},
 };
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
@@ -107,6 +118,8 @@ START_TEST(test_variant) {
     ck_assert(c->head_dim == variants[_i].head_dim && c->tied == variants[_i].tied);
     ck_assert_str_eq(c->family, variants[_i].family);
     ck_assert(c->attn_bias == variants[_i].attn_bias && c->mlp_bias == variants[_i].mlp_bias);
+    ck_assert(c->experts == variants[_i].experts && c->experts_used == variants[_i].used);
+    ck_assert(c->experts_norm == variants[_i].norm);
     ck_assert(c->window == variants[_i].window && c->windowed[0] == variants[_i].windowed);
     ck_assert(c->rope.kind == variants[_i].rope && m->tensors[0].dtype == variants[_i].dtype);
     ck_assert(c->n_eos == 2 && c->eos[1] == 2 && c->bos == 0 && !c->has_sampling);

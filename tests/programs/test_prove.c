@@ -91,6 +91,14 @@ static const struct krn_config prove_families[] = {
      .has_local_rope = true,
      .local_rope = {.kind = KRN_ROPE_PLAIN, .theta = 1000.0},
      .score_scalar = 32},
+    {.family = "qwen3_moe", .experts = 12, .experts_used = 4, .experts_norm = true},
+    {.family = "mixtral",
+     .tied = true,
+     .window = 90,
+     .windowed = {3},
+     .experts = 6,
+     .experts_used = 2,
+     .experts_norm = true},
 };
 
 START_TEST(prove_passes_on_every_family) {

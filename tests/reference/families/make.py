@@ -42,6 +42,18 @@ VARIANTS = {
     "gemma3-bf16": ("gemma3_text", torch.bfloat16, dict(num_key_value_heads=1, head_dim=16, hidden_size=48,
                     sliding_window=40, layer_types=["full_attention", "sliding_attention"],
                     query_pre_attn_scalar=16, attention_bias=True)),
+    # a router and experts in each layer, weights that sum to 1
+    "qwen3-moe": ("qwen3_moe", torch.bfloat16, dict(num_key_value_heads=2, head_dim=32, num_experts=8,
+                  num_experts_per_tok=3, moe_intermediate_size=32, norm_topk_prob=True, tie_word_embeddings=True)),
+    # weights as the softmax over all experts has them
+    "qwen3-moe-softmax": ("qwen3_moe", torch.float32, dict(num_key_value_heads=4, head_dim=16, num_experts=5,
+                          num_experts_per_tok=2, moe_intermediate_size=64, norm_topk_prob=False,
+                          tie_word_embeddings=False)),
+    "mixtral": ("mixtral", torch.float16, dict(num_attention_heads=2, num_key_value_heads=1, num_local_experts=4, num_experts_per_tok=2,
+                intermediate_size=64, sliding_window=None, tie_word_embeddings=False)),
+    # every layer within a window
+    "mixtral-window": ("mixtral", torch.bfloat16, dict(num_key_value_heads=2, head_dim=32, num_local_experts=6,
+                       num_experts_per_tok=1, intermediate_size=32, sliding_window=19, tie_word_embeddings=True)),
 }
 TOKENS = 100
 
