@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "actors/check.h"
 #include "gpu/cpu.h"
@@ -51,6 +52,21 @@ static const float *pack_norm(struct packer *p, const struct krn_op *op, uint32_
     return out;
 }
 
+/* The packed form is what is read from now on: the file's pages of a tensor go back to the kernel,
+ * which can read them again from the file should somebody look. Owned memory is left alone. */
+static void release_tensor(const struct krn_model *model, const struct krn_tensor *t) {
+    const struct krn_store *store = model->store;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)t->data;
+    for (uint32_t i = 0; store != NULL && i < store->n_files; i++) {
+        uintptr_t file = (uintptr_t)store->files[i].bytes;
+        if (at < file || at + t->bytes > file + store->files[i].size)
+            continue;
+        uintptr_t first = (at + page - 1) / page * page, last = (at + t->bytes) / page * page;
+        if (first < last)
+            madvise((void *)first, last - first, MADV_DONTNEED);
+    }
+}
+
 static struct krn_packed pack_matrix(struct packer *p, const struct krn_tensor *t, uint32_t row0,
                                      uint32_t n, uint32_t col0, uint32_t k) {
     struct krn_packed packed = {.dtype = t->dtype, .n = n, .k = k};
@@ -58,6 +74,8 @@ static struct krn_packed pack_matrix(struct packer *p, const struct krn_tensor *
     void *out = take(p, matmul->packed_bytes(t->dtype, n, k));
     if (out != NULL && n > 0)
         matmul->pack(t, row0, n, col0, k, out, &packed);
+    if (out != NULL)
+        release_tensor(p->c->config.net->model, t);
     return packed;
 }
 

@@ -11,7 +11,8 @@
 #include "actors/status.h"
 
 /* The first KRN_DTYPES are what row functions read; the blocked formats behind them
- * (kernels/quant/) become f32 when a weight is packed. The numbers are part of fingerprints. */
+ * (kernels/quant/) stay blocked when a weight is packed (quant/cell.h). The numbers are part of
+ * fingerprints. */
 enum krn_dtype {
     KRN_F32,
     KRN_F16,

@@ -19,7 +19,7 @@
 
 #include "actors/check.h"
 #include "kernels/cpu/tables.h"
-#include "kernels/quant/quant.h"
+#include "kernels/quant/cell.h"
 
 static bool runs_always(void) {
     return true;
@@ -64,13 +64,16 @@ const struct krn_rowfn *krn_rowfn_pick(const char *isa) {
     return NULL;
 }
 
-/* Of the packed form: blocked formats are packed as f32. */
+/* Of the packed form, where it is not one of cells. */
 static size_t element(enum krn_dtype dtype) {
     return dtype == KRN_F16 || dtype == KRN_BF16 ? 2 : 4;
 }
 
 uint64_t krn_packed_bytes(enum krn_dtype dtype, uint32_t n, uint32_t k) {
-    return ((uint64_t)n + KRN_BLOCK - 1) / KRN_BLOCK * KRN_BLOCK * k * element(dtype);
+    uint64_t blocks = ((uint64_t)n + KRN_BLOCK - 1) / KRN_BLOCK;
+    if (krn_cell_fits(dtype, k))
+        return blocks * (k / KRN_CELL) * krn_cell_bytes(krn_cell(dtype));
+    return blocks * KRN_BLOCK * k * element(dtype);
 }
 
 /* Sixteen rows of the matrix become one block: out[k][16]. Short blocks are padded with zeros. */
@@ -105,14 +108,19 @@ static void pack_block_unpacked(const struct krn_tensor *w, uint64_t row0, uint3
     }
 }
 
-static void pack_unpacked(const struct krn_tensor *w, uint32_t row0, uint32_t col0, float *out,
-                          struct krn_packed *p) {
+static void pack_blocked(const struct krn_tensor *w, uint32_t row0, uint32_t col0,
+                         unsigned char *out, struct krn_packed *p) {
     CHECK(w->dims[1] % krn_format_of(w->dtype)->block == 0);
-    p->dtype = KRN_F32;
+    bool cells = krn_cell_fits(w->dtype, p->k);
+    uint64_t block_bytes = p->n_blocks > 0 ? p->bytes / p->n_blocks : 0;
+    p->dtype = cells ? w->dtype : KRN_F32;
     for (uint32_t b = 0; b < p->n_blocks; b++) {
         uint32_t first = b * KRN_BLOCK, rows = p->n - first < KRN_BLOCK ? p->n - first : KRN_BLOCK;
-        pack_block_unpacked(w, (uint64_t)row0 + first, rows, col0, p->k,
-                            out + (size_t)b * p->k * KRN_BLOCK);
+        unsigned char *to = out + b * block_bytes;
+        if (cells)
+            krn_cell_pack(w, (uint64_t)row0 + first, rows, col0, p->k, to);
+        else
+            pack_block_unpacked(w, (uint64_t)row0 + first, rows, col0, p->k, (void *)to);
     }
 }
 
@@ -128,7 +136,7 @@ void krn_pack(const struct krn_tensor *w, uint32_t row0, uint32_t n, uint32_t co
                              .data = out,
                              .bytes = krn_packed_bytes(w->dtype, n, k)};
     if (w->dtype >= KRN_DTYPES) {
-        pack_unpacked(w, row0, col0, out, p);
+        pack_blocked(w, row0, col0, out, p);
         return;
     }
     for (uint32_t b = 0; b < p->n_blocks; b++) {

@@ -29,8 +29,9 @@ enum {
 
 /* A weight in the order in which the kernels read it (the repack hook): for each block of 16
  * outputs all k inputs, 16 outputs side by side: data[block][k][16]. The tail block is padded with
- * zeros. Shards keep whole blocks. A blocked format (kernels/quant/) is packed as its
- * exact f32 values. */
+ * zeros. Shards keep whole blocks. A blocked format is packed in cells of 32 inputs
+ * (kernels/quant/cell.h) and widened where it is read; where k is no multiple of 32, as its exact
+ * f32 values. */
 struct krn_packed {
     enum krn_dtype dtype;
     uint32_t n, k, n_blocks;
@@ -41,7 +42,7 @@ struct krn_packed {
 /* Bytes of the packed form of outputs n by inputs k. */
 uint64_t krn_packed_bytes(enum krn_dtype dtype, uint32_t n, uint32_t k);
 /* Packs rows [row0, row0 + n) and columns [col0, col0 + k) of the matrix w into out
- * (krn_packed_bytes, 64-byte aligned). */
+ * (krn_packed_bytes, 64-byte aligned). Cells begin and end with those of the matrix. */
 void krn_pack(const struct krn_tensor *w, uint32_t row0, uint32_t n, uint32_t col0, uint32_t k,
               void *out, struct krn_packed *p);
 

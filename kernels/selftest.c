@@ -14,6 +14,7 @@
 #include "actors/check.h"
 #include "kernels/approx.h"
 #include "kernels/philox.h"
+#include "kernels/quant/quant.h"
 
 enum { PROBE_FLOATS = 1 << 18 };
 
@@ -120,6 +121,49 @@ static void probe_product(struct probe *p) {
                                     .add = i % 3 == 2};
             for (size_t c = 0; c < (size_t)40 * N; c++)
                 y[c] = (float)(c % 7);
+            p->fn->product(&q, 0, w.n_blocks, p->scratch);
+            probe_hash(p, y, (size_t)rows[i] * N);
+        }
+    }
+}
+
+/* Random codes and scales of a blocked format. */
+static struct krn_packed probe_blocked(struct probe *p, enum krn_dtype type, uint32_t n,
+                                       uint32_t k) {
+    const struct krn_format *f = krn_format_of(type);
+    size_t blocks = (size_t)n * k / f->block, bytes = blocks * f->bytes;
+    unsigned char *raw = (unsigned char *)probe_room(p, bytes / sizeof(float) + 1);
+    for (size_t i = 0; i < bytes; i++)
+        raw[i] = (unsigned char)probe_u32(p);
+    for (size_t b = 0; b < blocks; b++) /* f16 scales: the sign and the fraction stay at random */
+        for (int i = 0; i < 2; i++) {
+            uint32_t at = type == KRN_Q6_K ? 208 : i == 0 || f->bytes % 4 == 2 ? 0 : 2;
+            unsigned char *high = raw + b * f->bytes + at + 1;
+            *high = (unsigned char)((*high & 0x83) | 0x2c);
+        }
+    struct krn_tensor w = {
+        .name = "probe", .dtype = type, .n_dims = 2, .dims = {n, k}, .data = raw};
+    struct krn_packed packed;
+    void *out = probe_room(p, krn_packed_bytes(type, n, k) / sizeof(float) + 16);
+    krn_pack(&w, 0, n, 0, k, out, &packed);
+    return packed;
+}
+
+static void probe_cells(struct probe *p) {
+    static const uint32_t rows[] = {1, 5, 40};
+    enum { N = 40, K = 256 };
+    float *x = probe_floats(p, 40 * K, 6), *y = probe_room(p, 40 * N), *wide = probe_room(p, K);
+    size_t used = p->used;
+    for (int type = KRN_DTYPES; type < KRN_TYPES; type++, p->used = used) {
+        struct krn_packed w = probe_blocked(p, (enum krn_dtype)type, N - 3, K);
+        for (uint32_t token = 0; token < N - 3; token += 5) {
+            p->fn->embed(&w, token, wide);
+            probe_hash(p, wide, K);
+        }
+        for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            struct krn_product q = {
+                .x = x, .ldx = K, .rows = rows[i], .w = &w, .y = y, .ldy = N, .segments = 2};
+            memset(y, 0, sizeof(float) * 40 * N);
             p->fn->product(&q, 0, w.n_blocks, p->scratch);
             probe_hash(p, y, (size_t)rows[i] * N);
         }

@@ -4,7 +4,9 @@ libkernels_a_SOURCES += kernels/approx.c kernels/approx.h kernels/draw.c kernels
 	kernels/oracle_quant.c \
 	kernels/oracle_rows.h kernels/philox.h \
 	kernels/matmul.c kernels/matmul.h kernels/profile.c kernels/rope.c kernels/route.c kernels/rowfn.c kernels/selftest.c kernels/selftest.h \
-	kernels/cpu/amx.c kernels/cpu/amx.h kernels/cpu/attend.h kernels/cpu/draw_passes.h kernels/cpu/isa_scalar.c \
+	kernels/cpu/amx.c kernels/cpu/amx.h kernels/cpu/attend.h \
+	kernels/cpu/cells.h kernels/cpu/cells_avx2.h kernels/cpu/cells_avx512.h \
+	kernels/cpu/cells_plain.h kernels/cpu/draw_passes.h kernels/cpu/isa_scalar.c \
 	kernels/cpu/micro.h kernels/cpu/product.h kernels/cpu/rows.h kernels/cpu/table.h \
 	kernels/cpu/tables.h kernels/cpu/vec.h kernels/cpu/vec_avx2.h kernels/cpu/vec_avx512.h \
 	kernels/cpu/vec_neon.h kernels/cpu/vec_scalar.h

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products with packed weights and the pairwise sum of ranks (numerics.md 3). Many rows: a group of
  * blocks is widened once to fp32 and read by every row tile. Few rows: the packed weight is
- * streamed once, several blocks side by side.
+ * streamed once, several blocks side by side; cells are widened a few at a time.
  */
 #ifndef KERNELS_CPU_PRODUCT_H
 #define KERNELS_CPU_PRODUCT_H
 
+#include "kernels/cpu/cells.h"
 #include "kernels/cpu/micro.h"
 #include "kernels/rowfn.h"
 
 enum {
     PRODUCT_GROUP = 16, /* blocks of a panel at most */
+    PRODUCT_CELLS = 2,  /* cells of each block that few rows widen at a time */
     PRODUCT_ROWS_MAX = VEC_PANEL_R > VEC_ROWS ? VEC_PANEL_R : VEC_ROWS,
     PRODUCT_ACC = PRODUCT_ROWS_MAX * PRODUCT_GROUP * 16, /* floats of one tile's sums */
     PRODUCT_PANEL = KRN_SCRATCH_BYTES / 4 - KRN_V_MAX * PRODUCT_ACC - PRODUCT_ROWS_MAX * MICRO_XS
@@ -104,8 +106,52 @@ static void product_direct(const struct krn_product *p, uint32_t block0, uint32_
     }
 }
 
+/* Few rows over cells: a few cells of several blocks are widened, and the chains of every segment
+ * that they touch go on. */
+static void product_cells(const struct krn_product *p, uint32_t block0, uint32_t block1,
+                          struct product_scratch *t) {
+    const struct krn_packed *w = p->w;
+    enum { STEP = PRODUCT_CELLS * KRN_CELL };
+    const uint32_t len = w->k / p->segments, cell = krn_cell_bytes(krn_cell(w->dtype));
+    for (uint32_t r0 = 0; r0 < p->rows; r0 += VEC_ROWS) {
+        uint32_t nr = p->rows - r0 < VEC_ROWS ? p->rows - r0 : VEC_ROWS;
+        for (uint32_t b = block0, nb; b < block1; b += nb) {
+            nb = micro_blocks(nr, block1 - b);
+            for (uint32_t k0 = 0; k0 < w->k; k0 += STEP) {
+                uint32_t kc = w->k - k0 < STEP ? w->k - k0 : STEP;
+                for (uint32_t i = 0; i < nb; i++)
+                    cells_widen[w->dtype]((const uint8_t *)w->data +
+                                              ((size_t)(b + i) * w->k + k0) / KRN_CELL * cell,
+                                          kc / KRN_CELL, t->panel + (size_t)i * STEP * 16);
+                for (uint32_t at = k0, end; at < k0 + kc; at = end) {
+                    uint32_t s = at / len;
+                    end = (s + 1) * len < k0 + kc ? (s + 1) * len : k0 + kc;
+                    struct micro m = {.x = p->x + r0 * p->ldx + at,
+                                      .xs = p->ldx,
+                                      .w = t->panel + (size_t)(at - k0) * 16,
+                                      .wk = 16,
+                                      .wb = (size_t)STEP * 16,
+                                      .k = end - at,
+                                      .acc = t->acc + s * nr * nb * 16,
+                                      .as = nb * 16,
+                                      .fresh = at == s * len};
+                    micro_direct[KRN_F32][nb][nr](&m);
+                }
+            }
+            product_finish(p, t->acc, r0, nr, b, nb);
+        }
+    }
+}
+
 static void product_widen(const struct krn_packed *w, uint32_t b, uint32_t nb, float *panel) {
     size_t n = (size_t)nb * w->k * 16;
+    if (w->dtype >= KRN_DTYPES) {
+        size_t cells = (size_t)w->k / KRN_CELL;
+        cells_widen[w->dtype]((const uint8_t *)w->data +
+                                  b * cells * krn_cell_bytes(krn_cell(w->dtype)),
+                              (uint32_t)(nb * cells), panel);
+        return;
+    }
     const uint16_t *from = (const uint16_t *)w->data + (size_t)b * w->k * 16;
     if (w->dtype == KRN_BF16)
         for (size_t i = 0; i < n; i += 16)
@@ -164,7 +210,12 @@ static void rowfn_product(const struct krn_product *p, uint32_t block0, uint32_t
         group = PRODUCT_GROUP;
     if (group > VEC_PANEL_B)
         group -= group % VEC_PANEL_B;
-    if (p->rows <= (w->dtype == KRN_F32 ? VEC_ROWS : VEC_DIRECT_ROWS) || group == 0) {
+    if (w->dtype >= KRN_DTYPES && (p->rows <= VEC_ROWS || group == 0)) {
+        product_cells(p, block0, block1, t);
+        return;
+    }
+    if (w->dtype < KRN_DTYPES &&
+        (p->rows <= (w->dtype == KRN_F32 ? VEC_ROWS : VEC_DIRECT_ROWS) || group == 0)) {
         product_direct(p, block0, block1, t);
         return;
     }

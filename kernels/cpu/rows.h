@@ -6,10 +6,15 @@
 #define KERNELS_CPU_ROWS_H
 
 #include "kernels/cpu/vec.h"
+#include "kernels/quant/cell.h"
 #include "kernels/rowfn.h"
 
 static void rowfn_embed(const struct krn_packed *w, uint32_t token, float *y) {
     CHECK(token < w->n);
+    if (w->dtype >= KRN_DTYPES) {
+        krn_cell_row(w, token, y);
+        return;
+    }
     size_t at = (size_t)(token / 16) * w->k * 16 + token % 16;
     if (w->dtype == KRN_F32) {
         const float *from = (const float *)w->data + at;

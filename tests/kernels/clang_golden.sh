@@ -9,7 +9,7 @@ passed=0 failed=0 skipped=0
 flags="-std=c17 -ffp-contract=off -fno-strict-aliasing -D_GNU_SOURCE -I$src"
 common="kernels/approx.c kernels/draw.c kernels/rope.c kernels/route.c kernels/rowfn.c kernels/selftest.c
     kernels/quant/quant.c kernels/quant/q8.c kernels/quant/q4.c kernels/quant/q5.c kernels/quant/kq.c
-    kernels/quant/iq4.c kernels/cpu/isa_scalar.c actors/status.c tests/kernels/golden_print.c"
+    kernels/quant/iq4.c kernels/quant/cell.c kernels/cpu/isa_scalar.c actors/status.c tests/kernels/golden_print.c"
 
 build() { # compiler, options: objects of the program, each table with its own flags
     objects=

@@ -1,7 +1,7 @@
 # GGUF files and blocked formats
 RH_GGUF_MAKE = tests/kernels/gguf_make.c tests/kernels/gguf_blocks.c tests/kernels/gguf_make.h
 check_PROGRAMS += tests/kernels/test_quant
-tests_kernels_test_quant_SOURCES = tests/kernels/test_quant.c tests/kernels/kit.h $(RH_GGUF_MAKE)
+tests_kernels_test_quant_SOURCES = tests/kernels/test_quant.c tests/kernels/kit.h tests/kernels/kit_blocks.h $(RH_GGUF_MAKE)
 tests_kernels_test_quant_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_quant_LDADD = $(RH_TEST_LDADD)
 check_PROGRAMS += tests/kernels/test_gguf

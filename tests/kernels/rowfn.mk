@@ -14,7 +14,8 @@ tests_kernels_test_draw_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_golden_SOURCES = tests/kernels/test_golden.c tests/kernels/kit.h
 tests_kernels_test_golden_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_golden_LDADD = $(RH_TEST_LDADD)
-tests_kernels_test_product_SOURCES = tests/kernels/test_product.c tests/kernels/kit.h
+tests_kernels_test_product_SOURCES = tests/kernels/test_product.c tests/kernels/kit.h \
+	tests/kernels/kit_blocks.h
 tests_kernels_test_product_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_product_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_rows_SOURCES = tests/kernels/test_rows.c tests/kernels/kit.h

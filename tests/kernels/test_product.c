@@ -5,7 +5,7 @@
 #include "tests/harness.h"
 
 #include "kernels/oracle_rows.h"
-#include "tests/kernels/kit.h"
+#include "tests/kernels/kit_blocks.h"
 
 static const struct krn_rowfn *table[4];
 static unsigned n_tables;
@@ -17,7 +17,9 @@ static void check_product(struct kit_rand *r, uint32_t rows, uint32_t n, uint32_
                           enum krn_dtype dtype, uint32_t segments, enum kit_values kind,
                           unsigned flags) {
     size_t ldx = k + kit_below(r, 3) * 4, ldy = n + kit_below(r, 5);
-    struct krn_tensor w = kit_tensor(r, dtype, n, k, kind);
+    struct krn_tensor w = dtype < KRN_DTYPES
+                              ? kit_tensor(r, dtype, n, k, kind)
+                              : kit_blocked(r, dtype, n, k, kind == KIT_HOSTILE ? 3 : kind % 3);
     struct krn_tensor bias = kit_tensor(r, KRN_F32, 1, n, KIT_TAME);
     bias.n_dims = 1;
     bias.dims[0] = n;
@@ -117,6 +119,24 @@ START_TEST(hostile_values) {
 }
 END_TEST
 
+/* Blocked weights, from cells and, where a cut falls inside one, from f32. */
+START_TEST(blocked_weights) {
+    struct kit_rand r = {8, 0};
+    const enum krn_dtype type = (enum krn_dtype)_i;
+    const uint32_t step = krn_format_of(type)->block;
+    for (uint32_t rows = 1; rows <= 70; rows += rows < 20 ? 1 : 17)
+        for (uint32_t s = 1; s <= 4; s *= 2)
+            check_product(&r, rows, 1 + kit_below(&r, 70), s * step * (1 + kit_below(&r, 3)), type,
+                          s, KIT_SPREAD, rows & 3);
+    for (int kind = 0; kind < KIT_VALUES; kind++)
+        for (uint32_t rows = 1; rows <= 41; rows += 10)
+            check_product(&r, rows, 37, 256, type, 4, (enum kit_values)kind, rows & 3);
+    check_product(&r, 9, 17, 16384, type, 2, KIT_TAME, 0);
+    for (uint32_t rows = 3; rows <= 30; rows += 27) /* segments of 96 */
+        check_product(&r, rows, 17, 768, type, 8, KIT_TAME, 0);
+}
+END_TEST
+
 /* Row split: each of `world` ranks holds whole segments; their sums are added by the tree with
  * rowfn.add. Column split: each holds whole blocks. Both must give the bits of one rank. */
 static void check_ranks(const struct krn_rowfn *fn, struct kit_rand *r, uint32_t world,
@@ -208,6 +228,7 @@ int main(void) {
     tcase_add_test(tc, every_output_count);
     tcase_add_test(tc, every_segment_count);
     tcase_add_test(tc, hostile_values);
+    tcase_add_loop_test(tc, blocked_weights, KRN_DTYPES, KRN_TYPES);
     tcase_add_test(tc, ranks_add_in_the_tree);
     tcase_add_test(tc, column_shards);
     suite_add_tcase(suite, tc);

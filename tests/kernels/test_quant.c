@@ -7,27 +7,9 @@
 #include "kernels/oracle_rows.h"
 #include "kernels/quant/quant.h"
 #include "tests/kernels/gguf_make.h"
-#include "tests/kernels/kit.h"
+#include "tests/kernels/kit_blocks.h"
 
 enum { BLOCKS = 400 };
-
-/* Random bytes; the f16 scales are tame, tiny, or anything. */
-static void random_block(struct kit_rand *r, enum krn_dtype type, unsigned char *block) {
-    static const int where[KRN_TYPES][2] = {[KRN_Q4_1] = {0, 2},
-                                            [KRN_Q5_1] = {0, 2},
-                                            [KRN_Q4_K] = {0, 2},
-                                            [KRN_Q5_K] = {0, 2},
-                                            [KRN_Q6_K] = {208, 208}};
-    for (uint32_t i = 0; i < gguf_block_bytes(type); i++)
-        block[i] = (unsigned char)kit_u32(r);
-    uint32_t kind = kit_below(r, 4);
-    for (int i = 0; i < 2 && kind < 3; i++) {
-        unsigned char *high = block + where[type][i] + 1;
-        *high = (unsigned char)(kind == 0   ? (*high & 0x83) | 0x38
-                                : kind == 1 ? *high & 0x83
-                                            : *high & 0xbf);
-    }
-}
 
 START_TEST(test_every_value) {
     const enum krn_dtype type = (enum krn_dtype)_i;
@@ -41,7 +23,7 @@ START_TEST(test_every_value) {
     float *got = malloc((size_t)BLOCKS * f->block * sizeof *got);
     ck_assert(blocks != NULL && got != NULL);
     for (uint32_t b = 0; b < BLOCKS; b++)
-        random_block(&r, type, blocks + (size_t)b * f->bytes);
+        kit_block(&r, type, kit_below(&r, 4), blocks + (size_t)b * f->bytes);
     krn_unpack(type, blocks, 0, (uint64_t)BLOCKS * f->block, got);
     for (uint32_t b = 0; b < BLOCKS; b++) {
         float exact[KRN_QUANT_BLOCK_MAX], oracle[KRN_QUANT_BLOCK_MAX];
@@ -99,14 +81,34 @@ START_TEST(test_packing) {
     struct krn_tensor w = {
         .name = "w", .dtype = type, .n_dims = 2, .dims = {N, K}, .data = data, .bytes = bytes};
     krn_unpack(type, data, 0, (uint64_t)N * K, flat);
+    const struct krn_rowfn *table[4];
+    unsigned n_tables = kit_tables(table);
     for (int round = 0; round < 20; round++) {
         uint32_t row0 = kit_below(&r, N), n = 1 + kit_below(&r, N - row0);
-        uint32_t col0 = 16 * kit_below(&r, K / 16), k = 1 + kit_below(&r, K - col0);
+        uint32_t col0 = 32 * kit_below(&r, K / 32), k = 1 + kit_below(&r, K - col0);
+        if (round % 2 == 0)
+            k = (k + 31) / 32 * 32;
+        else if (k % 32 == 0)
+            k--;
         struct krn_packed p;
         float *out = kit_alloc(krn_packed_bytes(type, n, k));
         krn_pack(&w, row0, n, col0, k, out, &p);
-        ck_assert(p.dtype == KRN_F32 && p.n == n && p.k == k);
-        ck_assert_uint_eq(p.bytes, (uint64_t)p.n_blocks * KRN_BLOCK * k * sizeof *out);
+        ck_assert(p.n == n && p.k == k && p.dtype == (k % 32 == 0 ? type : KRN_F32));
+        ck_assert_uint_eq(p.bytes, krn_packed_bytes(type, n, k));
+        if (k % 32 == 0) { /* cells: about the file's bytes */
+            ck_assert_uint_le(4 * p.bytes * gguf_block(type),
+                              5ull * p.n_blocks * KRN_BLOCK * k * gguf_block_bytes(type));
+            for (uint32_t row = 0; row < n; row++) {
+                float got[K];
+                for (unsigned t = 0; t < n_tables; t++) {
+                    table[t]->embed(&p, row, got);
+                    kit_equal(got, flat + (size_t)(row0 + row) * K + col0, k, "%s type %d, row %u",
+                              table[t]->isa, _i, row);
+                }
+            }
+            free(out);
+            continue;
+        }
         for (uint32_t row = 0; row < p.n_blocks * KRN_BLOCK; row++) {
             float expected[K] = {0}, got[K];
             if (row < n)
