@@ -33,7 +33,8 @@ struct gpu_fake_alive {
 struct gpu_fake_alive gpu_fake_alive(void);
 
 /* A kernel of the module that module_load makes of `image` (any address). */
-typedef void (*gpu_fake_run_t)(const struct gpu_cu_launch *launch, const void *args);
+typedef void (*gpu_fake_run_t)(const char *kernel, const struct gpu_cu_launch *launch,
+                               const void *args);
 void gpu_fake_kernel(const void *image, const char *name, uint32_t args_bytes,
                      uint32_t shared_bytes, gpu_fake_run_t run);
 

@@ -78,7 +78,7 @@ static void op_do(const struct fake_op *op) {
             memcpy((unsigned char *)to + 4 * i, &op->value, 4);
         break;
     case FAKE_KERNEL:
-        op->function->run(&op->launch, op->own);
+        op->function->run(op->function->name, &op->launch, op->own);
         break;
     case FAKE_RECORD:
         op->event->done = op->version;

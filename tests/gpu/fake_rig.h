@@ -17,9 +17,11 @@ struct rig_args {
     uint64_t add;
 };
 
-static inline void rig_run(const struct gpu_cu_launch *launch, const void *args) {
+static inline void rig_run(const char *kernel, const struct gpu_cu_launch *launch,
+                           const void *args) {
     const struct rig_args *a = args;
     uint64_t in, out;
+    (void)kernel;
     (void)launch;
     memcpy(&in, (const void *)(uintptr_t)a->in, sizeof in);
     memcpy(&out, (const void *)(uintptr_t)a->out, sizeof out);
