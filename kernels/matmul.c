@@ -3,8 +3,11 @@
  */
 #include "kernels/matmul.h"
 
+#include "kernels/cpu/bf16.h"
+
 /* The last table that passed its self-test. Devices open on one thread, at start. */
 static const struct krn_rowfn *proven;
+static const struct krn_bf16_fn *proven_bf16;
 
 static bool rounds_nothing(enum krn_dtype weight) {
     (void)weight;
@@ -28,6 +31,29 @@ static enum status open_f32(const struct krn_rowfn *fn, struct krn_matmul *out) 
     return STATUS_OK;
 }
 
+static bool rounds_all(enum krn_dtype weight) {
+    (void)weight;
+    return true;
+}
+
+/* Products of bf16 rows and weights, in tiles or vectors (numerics.md 15). */
+static enum status open_bf16(const struct krn_rowfn *fn, struct krn_matmul *out,
+                             struct status_note *note) {
+    const struct krn_bf16_fn *bf16 = krn_bf16_pick(fn);
+    if (proven_bf16 != bf16)
+        TRY(krn_bf16_selftest(bf16, note));
+    proven_bf16 = bf16;
+    *out = (struct krn_matmul){.isa = bf16->isa,
+                               .rounds = rounds_all,
+                               .row_bytes = krn_bf16_row_bytes,
+                               .round = bf16->round,
+                               .packed_bytes = krn_bf16_packed_bytes,
+                               .pack = krn_bf16_pack,
+                               .embed = krn_bf16_embed,
+                               .product = bf16->product};
+    return STATUS_OK;
+}
+
 enum status krn_matmul_open(const struct krn_profile *profile, const struct krn_rowfn *fn,
                             struct krn_matmul *out, struct status_note *note) {
     if (proven != fn)
@@ -36,6 +62,8 @@ enum status krn_matmul_open(const struct krn_profile *profile, const struct krn_
     switch (profile->act) {
     case KRN_F32:
         return open_f32(fn, out);
+    case KRN_BF16:
+        return open_bf16(fn, out, note);
     default:
         return status_say(note, STATUS_UNSUPPORTED,
                           "this build has no products for profile %s on instruction set %s",

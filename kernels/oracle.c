@@ -18,9 +18,11 @@ struct krn_oracle {
     float *rope[2];       /* [context][head_dim]: of all layers, of windowed ones */
     float *keys, *values; /* [layer][context][kv_heads * head_dim] */
     float *buf[KRN_BUFS];
-    float *hidden; /* [layers + 1][hidden] */
-    float *mixed;  /* [V][hidden] sums over experts, then one expert's [hidden] */
-    float *memory; /* all of the above */
+    float *hidden;  /* [layers + 1][hidden] */
+    float *mixed;   /* [V][hidden] sums over experts, then one expert's [hidden] */
+    float *scratch; /* of a product: two rows of the widest input */
+    float *memory;  /* all of the above */
+    enum krn_dtype act;
 };
 
 static uint64_t buf_floats(const struct krn_config *c, enum krn_buf b) {
@@ -46,6 +48,14 @@ static uint64_t buf_floats(const struct krn_config *c, enum krn_buf b) {
     }
 }
 
+static uint64_t widest_input(const struct krn_config *c) {
+    uint64_t widest = c->hidden;
+    for (int b = 0; b < KRN_BUFS; b++)
+        if (b != KRN_BUF_L && buf_floats(c, (enum krn_buf)b) > widest)
+            widest = buf_floats(c, (enum krn_buf)b);
+    return widest;
+}
+
 enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile *profile,
                             uint32_t context, struct krn_oracle **out, struct status_note *note) {
     const struct krn_config *c = &net->model->config;
@@ -53,9 +63,10 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
         return status_say(note, STATUS_BAD_REQUEST,
                           "the oracle cannot hold %u tokens of heads of %u", context, c->head_dim);
     uint64_t kv = (uint64_t)c->layers * context * c->kv_heads * c->head_dim;
+    uint64_t widest = widest_input(c);
     uint64_t n = 2 * kv + 2ull * context * c->head_dim + (c->layers + 1ull) * c->hidden;
     uint64_t mixed = c->experts == 0 ? 0 : (profile->virtual_ranks + 1ull) * c->hidden;
-    n += mixed;
+    n += mixed + 2 * widest;
     for (int b = 0; b < KRN_BUFS; b++)
         n += buf_floats(c, (enum krn_buf)b);
     struct krn_oracle *o = calloc(1, sizeof *o);
@@ -72,6 +83,7 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
                              .layers = c->layers,
                              .segments = profile->virtual_ranks,
                              .segment = profile->attn_segment,
+                             .act = profile->act,
                              .memory = m};
     o->keys = m;
     o->values = m + kv;
@@ -81,6 +93,8 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
     m = o->hidden + (c->layers + 1ull) * c->hidden;
     o->mixed = m;
     m += mixed;
+    o->scratch = m;
+    m += 2 * widest;
     for (int b = 0; b < KRN_BUFS; b++) {
         o->buf[b] = m;
         m += buf_floats(c, (enum krn_buf)b);
@@ -138,6 +152,14 @@ static void attend(struct krn_oracle *o, const struct krn_op *op) {
     krn_oracle_attend(&a);
 }
 
+static void product(const struct krn_oracle *o, const float *x, const struct krn_tensor *w,
+                    uint32_t segments, const struct krn_tensor *bias, bool add, float *y) {
+    if (o->act == KRN_BF16)
+        krn_oracle_product_bf16(x, w, segments, bias, add, y, o->scratch);
+    else
+        krn_oracle_product(x, w, segments, bias, add, y);
+}
+
 /* Each segment adds the chosen experts in ascending order; the segments add in the tree. */
 static void experts(struct krn_oracle *o, const struct krn_op *op, const float *src, float *dst) {
     uint32_t chosen[KRN_EXPERTS_USED_MAX], h = op->k, part = op->n / o->segments;
@@ -147,12 +169,15 @@ static void experts(struct krn_oracle *o, const struct krn_op *op, const float *
     memset(o->mixed, 0, (size_t)o->segments * h * sizeof *one);
     for (uint32_t j = 0; j < op->used; j++) {
         const struct krn_expert *e = &op->experts[chosen[j]];
-        krn_oracle_product(src, e->gate, 1, NULL, false, g);
-        krn_oracle_product(src, e->up, 1, NULL, false, u);
+        product(o, src, e->gate, 1, NULL, false, g);
+        product(o, src, e->up, 1, NULL, false, u);
         krn_oracle_gate(g, u, op->n);
         for (uint32_t s = 0; s < o->segments; s++) {
             float *sum = o->mixed + (size_t)s * h;
-            krn_oracle_segment(g, e->down, s * part, (s + 1) * part, one);
+            if (o->act == KRN_BF16)
+                krn_oracle_segment_bf16(g, e->down, s * part, (s + 1) * part, one, o->scratch);
+            else
+                krn_oracle_segment(g, e->down, s * part, (s + 1) * part, one);
             for (uint32_t i = 0; i < h; i++)
                 sum[i] = fmaf(weights[j], one[i], sum[i]);
         }
@@ -166,6 +191,16 @@ static void experts(struct krn_oracle *o, const struct krn_op *op, const float *
     }
 }
 
+/* A router is fp32 in every profile (numerics.md 13.1). */
+static void multiply(const struct krn_oracle *o, const struct krn_op *op, const float *x,
+                     float *y) {
+    uint32_t segments = op->split == KRN_SPLIT_ROWS ? o->segments : 1;
+    if (op->dst == KRN_BUF_R)
+        krn_oracle_product(x, op->w, segments, op->bias, op->add, y);
+    else
+        product(o, x, op->w, segments, op->bias, op->add, y);
+}
+
 /* Returns false when the final hidden state is not finite. */
 static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t token, bool logits) {
     const struct krn_config *c = o->config;
@@ -174,7 +209,7 @@ static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t toke
         op->one_more ? krn_oracle_norm_more : krn_oracle_norm;
     switch (op->kind) {
     case KRN_OP_EMBED:
-        krn_oracle_embed(op->w, token, dst);
+        (o->act == KRN_BF16 ? krn_oracle_embed_bf16 : krn_oracle_embed)(op->w, token, dst);
         if (op->scale != 1.0f)
             krn_oracle_scale(dst, op->scale, c->hidden);
         break;
@@ -186,8 +221,7 @@ static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t toke
         break;
     case KRN_OP_PRODUCT:
         if (op->dst != KRN_BUF_L || logits)
-            krn_oracle_product(src, op->w, op->split == KRN_SPLIT_ROWS ? o->segments : 1, op->bias,
-                               op->add, dst);
+            multiply(o, op, src, dst);
         break;
     case KRN_OP_HEAD_NORM:
         for (uint32_t at = 0; at < op->n; at += op->k)

@@ -9,13 +9,17 @@
 #include "actors/check.h"
 #include "kernels/approx.h"
 
-static float element(const struct krn_tensor *w, uint64_t i) {
+static inline float element(const struct krn_tensor *w, uint64_t i) {
     if (w->dtype == KRN_F32)
         return ((const float *)w->data)[i];
     if (w->dtype >= KRN_DTYPES)
         return krn_oracle_blocked(w->dtype, w->data, i);
     uint16_t h = ((const uint16_t *)w->data)[i];
     return w->dtype == KRN_BF16 ? krn_widen_bf16(h) : krn_widen_f16(h);
+}
+
+float krn_oracle_element(const struct krn_tensor *w, uint64_t i) {
+    return element(w, i);
 }
 
 void krn_oracle_embed(const struct krn_tensor *w, uint32_t row, float *y) {

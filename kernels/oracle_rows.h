@@ -10,6 +10,8 @@
 
 /* Element i of a tensor in a blocked format (numerics.md 12). */
 float krn_oracle_blocked(enum krn_dtype type, const void *data, uint64_t i);
+/* Element i of a tensor of any dtype, widened. */
+float krn_oracle_element(const struct krn_tensor *w, uint64_t i);
 /* y[i] = w[row][i]. */
 void krn_oracle_embed(const struct krn_tensor *w, uint32_t row, float *y);
 /* w: n floats of any dtype. */
@@ -26,6 +28,13 @@ void krn_oracle_segment(const float *x, const struct krn_tensor *w, uint32_t beg
 /* The experts of a row, ascending, and their weights (numerics.md 13). */
 void krn_oracle_route(const float *logits, uint32_t n, uint32_t used, bool norm, uint32_t *chosen,
                       float *weights);
+/* Those of the profile amx-bf16 (numerics.md 15); scratch: twice as many floats as w has
+ * inputs. */
+void krn_oracle_embed_bf16(const struct krn_tensor *w, uint32_t row, float *y);
+void krn_oracle_product_bf16(const float *x, const struct krn_tensor *w, uint32_t segments,
+                             const struct krn_tensor *bias, bool add, float *y, float *scratch);
+void krn_oracle_segment_bf16(const float *x, const struct krn_tensor *w, uint32_t begin,
+                             uint32_t end, float *y, float *scratch);
 void krn_oracle_rope(float *x, const float *cs, uint32_t head_dim);
 void krn_oracle_gate(float *g, const float *u, uint32_t n);
 void krn_oracle_gate_gelu(float *g, const float *u, uint32_t n);

@@ -21,6 +21,7 @@ static const struct {
     enum krn_dtype act;
 } profiles[] = {
     {"portable", 1, 16, KRN_F32},
+    {"amx-bf16", 1, 32, KRN_BF16},
 };
 enum { PROFILES = sizeof profiles / sizeof profiles[0] };
 

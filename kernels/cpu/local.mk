@@ -4,7 +4,9 @@ libkernels_a_SOURCES += kernels/approx.c kernels/approx.h kernels/draw.c kernels
 	kernels/oracle_quant.c \
 	kernels/oracle_rows.h kernels/philox.h \
 	kernels/matmul.c kernels/matmul.h kernels/profile.c kernels/rope.c kernels/route.c kernels/rowfn.c kernels/selftest.c kernels/selftest.h \
-	kernels/cpu/amx.c kernels/cpu/amx.h kernels/cpu/attend.h \
+	kernels/cpu/amx.c kernels/cpu/amx.h kernels/cpu/bf16.c kernels/cpu/bf16.h \
+	kernels/cpu/bf16_selftest.c kernels/cpu/product_bf16.h kernels/cpu/product_close.h \
+	kernels/oracle_bf16.c kernels/cpu/attend.h \
 	kernels/cpu/cells.h kernels/cpu/cells_avx2.h kernels/cpu/cells_avx512.h \
 	kernels/cpu/cells_plain.h kernels/cpu/draw_passes.h kernels/cpu/isa_scalar.c \
 	kernels/cpu/micro.h kernels/cpu/product.h kernels/cpu/rows.h kernels/cpu/table.h \
@@ -12,13 +14,15 @@ libkernels_a_SOURCES += kernels/approx.c kernels/approx.h kernels/draw.c kernels
 	kernels/cpu/vec_neon.h kernels/cpu/vec_scalar.h
 # One library an instruction set, each with its own flags; the table is chosen at run time.
 if X86_64
-noinst_LIBRARIES += libkernels_avx2.a libkernels_avx512.a
+noinst_LIBRARIES += libkernels_avx2.a libkernels_avx512.a libkernels_amx.a
 libkernels_avx2_a_SOURCES = kernels/cpu/isa_avx2.c
 libkernels_avx2_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c
 libkernels_avx512_a_SOURCES = kernels/cpu/isa_avx512.c
 libkernels_avx512_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c \
 	-mavx512f -mavx512bw -mavx512dq -mavx512vl
-RH_ISA_LIBS += libkernels_avx2.a libkernels_avx512.a
+libkernels_amx_a_SOURCES = kernels/cpu/isa_amx.c
+libkernels_amx_a_CFLAGS = $(libkernels_avx512_a_CFLAGS) -mamx-tile -mamx-bf16
+RH_ISA_LIBS += libkernels_amx.a libkernels_avx2.a libkernels_avx512.a
 endif
 # Every aarch64 processor has NEON: no flags, no library of its own.
 if AARCH64

@@ -13,12 +13,6 @@
 #include "kernels/cpu/vec.h"
 #include "kernels/profile.h"
 
-#ifdef __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
-
 enum {
     MICRO_KC = 512, /* inputs of a row tile that are copied at a time */
     MICRO_XS =

@@ -4,6 +4,7 @@
 #include "kernels/cpu/attend.h"
 #include "kernels/cpu/draw_passes.h"
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/product_bf16.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/tables.h"
 

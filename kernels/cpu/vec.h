@@ -7,6 +7,12 @@
 
 #include <stdbool.h>
 
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
 #if defined(KRN_ISA_AVX512)
 #include "kernels/cpu/vec_avx512.h"
 #elif defined(KRN_ISA_AVX2)

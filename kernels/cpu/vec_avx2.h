@@ -77,6 +77,33 @@ VEC_FN __m256 v_half_bf16(const uint16_t *p) {
 VEC_FN v16 v_load_bf16(const uint16_t *p) {
     return PAIR(v16, v_half_bf16(p), v_half_bf16(p + 8));
 }
+VEC_FN __m256i v_half_load(const uint16_t *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+VEC_FN v16 v_load_even(const uint16_t *p) {
+    return PAIR(v16, _mm256_castsi256_ps(_mm256_slli_epi32(v_half_load(p), 16)),
+                _mm256_castsi256_ps(_mm256_slli_epi32(v_half_load(p + 16), 16)));
+}
+VEC_FN v16 v_load_odd(const uint16_t *p) {
+    const __m256i high = _mm256_set1_epi32((int)0xffff0000u);
+    return PAIR(v16, _mm256_castsi256_ps(_mm256_and_si256(v_half_load(p), high)),
+                _mm256_castsi256_ps(_mm256_and_si256(v_half_load(p + 16), high)));
+}
+VEC_FN __m256i v_half_round_bf16(__m256 x) {
+    __m256i u = _mm256_castps_si256(x), h = _mm256_srli_epi32(u, 16);
+    __m256i size = _mm256_and_si256(u, _mm256_set1_epi32(0x7fffffff));
+    __m256i odd = _mm256_and_si256(h, _mm256_set1_epi32(1));
+    __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    r = _mm256_srli_epi32(r, 16);
+    __m256i zero = _mm256_cmpgt_epi32(_mm256_set1_epi32(0x00800000), size);
+    r = _mm256_blendv_epi8(r, _mm256_and_si256(h, _mm256_set1_epi32(0x8000)), zero);
+    __m256i nan = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(0x7f800000));
+    return _mm256_blendv_epi8(r, _mm256_or_si256(h, _mm256_set1_epi32(0x40)), nan);
+}
+VEC_FN void v_store_bf16(uint16_t *p, v16 x) {
+    __m256i r = _mm256_packus_epi32(v_half_round_bf16(x.a), v_half_round_bf16(x.b));
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permute4x64_epi64(r, 0xd8));
+}
 VEC_FN v16 v_load_f16(const uint16_t *p) {
     return PAIR(v16, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)),
                 _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 8))));

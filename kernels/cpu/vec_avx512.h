@@ -56,6 +56,27 @@ VEC_FN v16 v_load_bf16(const uint16_t *p) {
     __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
 }
+/* The even and the odd elements of 32. */
+VEC_FN v16 v_load_even(const uint16_t *p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
+}
+VEC_FN v16 v_load_odd(const uint16_t *p) {
+    return _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32((int)0xffff0000u)));
+}
+/* Rounded to bf16 (numerics.md 15.1). */
+VEC_FN void v_store_bf16(uint16_t *p, v16 a) {
+    __m512i u = _mm512_castps_si512(a), h = _mm512_srli_epi32(u, 16);
+    __m512i size = _mm512_and_si512(u, _mm512_set1_epi32(0x7fffffff));
+    __m512i odd = _mm512_and_si512(h, _mm512_set1_epi32(1));
+    __m512i r = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    r = _mm512_srli_epi32(r, 16);
+    r = _mm512_mask_and_epi32(r, _mm512_cmplt_epi32_mask(size, _mm512_set1_epi32(0x00800000)), h,
+                              _mm512_set1_epi32(0x8000));
+    r = _mm512_mask_or_epi32(r, _mm512_cmpgt_epi32_mask(size, _mm512_set1_epi32(0x7f800000)), h,
+                             _mm512_set1_epi32(0x40));
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(r));
+}
 VEC_FN v16 v_load_f16(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }

@@ -61,6 +61,17 @@ VEC_FN v16 v_load_bf16(const uint16_t *p) {
     EACH r.f[i_] = krn_widen_bf16(p[i_]);
     return r;
 }
+/* The even and the odd elements of 32. */
+VEC_FN v16 v_load_even(const uint16_t *p) {
+    v16 r;
+    EACH r.f[i_] = krn_widen_bf16(p[2 * i_]);
+    return r;
+}
+VEC_FN v16 v_load_odd(const uint16_t *p) {
+    v16 r;
+    EACH r.f[i_] = krn_widen_bf16(p[2 * i_ + 1]);
+    return r;
+}
 VEC_FN v16 v_load_f16(const uint16_t *p) {
     v16 r;
     EACH r.f[i_] = krn_widen_f16(p[i_]);

@@ -69,6 +69,38 @@ START_TEST(test_isas) {
 }
 END_TEST
 
+/* Profile _i of the table on every shape that it can cut, every instruction set. */
+START_TEST(test_profiles) {
+    static struct truth t;
+    const char *name = krn_profile_name((unsigned)_i);
+    uint64_t hashes[LENGTH], pieces = 13;
+    uint32_t tokens[LENGTH], ran = 0;
+    for (int i = 0; name != NULL && i < SHAPES; i++) {
+        struct rig_model m;
+        struct status_note note;
+        rig_model_synthetic(&m, &truth_shapes[i].config, truth_shapes[i].dtype, 170 + (uint64_t)i,
+                            0);
+        if (krn_profile_open(name, &m.model->config, 0, &m.profile, &note) == STATUS_OK) {
+            truth_make(&t, &m, 15);
+            for (size_t k = 0; k < sizeof isas / sizeof isas[0]; k++) {
+                if (krn_rowfn_pick(isas[k]) == NULL)
+                    continue;
+                struct rig r;
+                rig_open(&r, &m, ROWS, 1 + (uint32_t)k, isas[k]);
+                rig_hashes(&r, 1, t.ids, LENGTH, NULL, hashes, tokens);
+                compare(&t, hashes, tokens, isas[k], 1 + (uint32_t)k);
+                rig_hashes(&r, 2, t.ids, LENGTH, &pieces, hashes, tokens);
+                compare(&t, hashes, tokens, isas[k], 1 + (uint32_t)k);
+                rig_close(&r);
+            }
+            ran++;
+        }
+        rig_model_close(&m);
+    }
+    ck_assert_uint_ge(ran, name != NULL ? 6 : 0);
+}
+END_TEST
+
 START_TEST(test_virtual_ranks) {
     /* V is part of the profile: each V has its own bits, and the device has the oracle's. */
     static struct truth t;
@@ -185,6 +217,7 @@ int main(void) {
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, test_shapes);
     tcase_add_test(tc, test_isas);
+    tcase_add_loop_test(tc, test_profiles, 1, 5); /* profile 0 is what the other tests run */
     tcase_add_test(tc, test_virtual_ranks);
     tcase_add_loop_test(tc, test_company, 0, 2);
     tcase_add_test(tc, test_shared_prefix);

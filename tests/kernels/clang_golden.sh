@@ -9,7 +9,8 @@ passed=0 failed=0 skipped=0
 flags="-std=c17 -ffp-contract=off -fno-strict-aliasing -D_GNU_SOURCE -I$src"
 common="kernels/approx.c kernels/draw.c kernels/rope.c kernels/route.c kernels/rowfn.c kernels/selftest.c
     kernels/quant/quant.c kernels/quant/q8.c kernels/quant/q4.c kernels/quant/q5.c kernels/quant/kq.c
-    kernels/quant/iq4.c kernels/quant/cell.c kernels/cpu/isa_scalar.c actors/status.c tests/kernels/golden_print.c"
+    kernels/quant/iq4.c kernels/quant/cell.c kernels/cpu/isa_scalar.c kernels/cpu/amx.c
+    kernels/cpu/bf16.c kernels/cpu/bf16_selftest.c actors/status.c tests/kernels/golden_print.c"
 
 build() { # compiler, options: objects of the program, each table with its own flags
     objects=
@@ -26,7 +27,10 @@ build() { # compiler, options: objects of the program, each table with its own f
         # shellcheck disable=SC2086
         $1 $flags $2 $avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl \
             -c "$src/kernels/cpu/isa_avx512.c" -o "$dir/avx512.o" || return 1
-        objects="$objects $dir/avx2.o $dir/avx512.o"
+        # shellcheck disable=SC2086
+        $1 $flags $2 $avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mamx-tile -mamx-bf16 \
+            -c "$src/kernels/cpu/isa_amx.c" -o "$dir/tiles.o" || return 1
+        objects="$objects $dir/avx2.o $dir/avx512.o $dir/tiles.o"
     fi
     # shellcheck disable=SC2086
     $1 $objects -lm -o "$dir/print"
@@ -43,6 +47,16 @@ try() {
         failed=$((failed + 1))
         return
     fi
+    want=$(cat "$src/tests/golden/bf16.txt")
+    "$dir/print" bf16 >"$dir/got_bf16"
+    while read -r isa digest; do
+        if [ "$digest" = "$want" ]; then
+            passed=$((passed + 1))
+        else
+            echo "FAIL: $1 $2, products of amx-bf16 in form $isa: $digest, not $want"
+            failed=$((failed + 1))
+        fi
+    done <"$dir/got_bf16"
     for isa in $(cut -d' ' -f1 "$dir/got" | sort -u); do
         if sed -n "s/^$isa //p" "$dir/got" | diff "$src/tests/golden/rowfn.txt" -; then
             passed=$((passed + 1))

@@ -1,5 +1,5 @@
 # Tests of row functions, draw, profiles, tables and the oracle.
-check_PROGRAMS += tests/kernels/test_approx tests/kernels/test_attend tests/kernels/test_draw \
+check_PROGRAMS += tests/kernels/test_bf16 tests/kernels/test_approx tests/kernels/test_attend tests/kernels/test_draw \
 	tests/kernels/test_golden tests/kernels/test_oracle tests/kernels/test_product \
 	tests/kernels/test_rows
 tests_kernels_test_approx_SOURCES = tests/kernels/test_approx.c tests/kernels/kit.h
@@ -8,6 +8,9 @@ tests_kernels_test_approx_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_attend_SOURCES = tests/kernels/test_attend.c tests/kernels/kit.h
 tests_kernels_test_attend_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_attend_LDADD = $(RH_TEST_LDADD)
+tests_kernels_test_bf16_SOURCES = tests/kernels/test_bf16.c tests/kernels/kit.h
+tests_kernels_test_bf16_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_bf16_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_draw_SOURCES = tests/kernels/test_draw.c tests/kernels/kit.h
 tests_kernels_test_draw_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_draw_LDADD = $(RH_TEST_LDADD)
@@ -29,8 +32,10 @@ check_PROGRAMS += tests/kernels/test_experts
 tests_kernels_test_experts_SOURCES = tests/kernels/test_experts.c tests/kernels/kit.h
 tests_kernels_test_experts_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_experts_LDADD = $(RH_TEST_LDADD)
-EXTRA_DIST += tests/golden/rowfn.txt tests/kernels/golden_print.c
+EXTRA_DIST += tests/golden/rowfn.txt tests/golden/bf16.txt tests/kernels/golden_print.c
 dist_check_SCRIPTS += tests/kernels/clang_golden.sh
+# The whole program beside llama.cpp, by hand: tests/bench/peer_llama_cpp.py
+EXTRA_DIST += tests/bench/peer_llama_cpp.py tests/bench/peer_bf16.py tests/bench/peer_amx_gcc.h
 # make bench-kernels
 EXTRA_PROGRAMS += tests/bench/bench_kernels
 tests_bench_bench_kernels_SOURCES = tests/bench/bench_kernels.c tests/kernels/kit.h

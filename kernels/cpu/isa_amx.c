@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The products of `amx-bf16` in tiles: up to 32 rows by 32 outputs at a time, every K-step one
+ * instruction a tile of 16 x 16. Few rows go to the vectors, which read weights faster.
+ */
+#define KRN_ISA_AVX512
+#include <immintrin.h>
+#include <string.h>
+
+#include "actors/check.h"
+#include "kernels/cpu/product_close.h"
+#include "kernels/cpu/tables.h"
+
+enum {
+    AMX_VECTOR_ROWS = 1, /* up to here vectors are faster */
+    AMX_ROWS = 16,       /* of a tile */
+    AMX_SUMS = 2 * AMX_ROWS * 2 * KRN_BLOCK
+};
+
+/* What ldtilecfg reads: rows of a tile and bytes of each, eight tiles. */
+struct amx_shape {
+    uint8_t palette, start, reserved[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+};
+_Static_assert(sizeof(struct amx_shape) == 64, "the processor's own layout");
+
+struct amx_scratch {
+    float acc[KRN_V_MAX * AMX_SUMS]; /* sums of each segment: [s][row][2][16] */
+};
+
+/* Tiles 0 to 3 are sums: rows a or b by block 0 or 1; 4 and 5 rows, 6 and 7 weights. */
+static void amx_configure(uint32_t rows_a, uint32_t rows_b) {
+    struct amx_shape s = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        s.bytes[i] = 64;
+        s.rows[i] = (uint8_t)(i >= 6 ? 16 : i == 0 || i == 1 || i == 4 ? rows_a : rows_b);
+    }
+    /* not _tile_loadconfig: gcc's says that 8 of the 64 bytes are read, and the rest is dropped */
+    __asm__ volatile("ldtilecfg %0" ::"m"(s));
+}
+
+/* steps K-steps of rows a and b with two neighbouring blocks. */
+static void amx_2_2(const char *a, const char *b, size_t ldq, const char *w, size_t wb,
+                    uint32_t steps) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (uint32_t s = 0; s < steps; s++, a += 64, b += 64, w += BF16_STEP_BYTES) {
+        _tile_loadd(4, a, ldq);
+        _tile_loadd(6, w, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, w + wb, 64);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, b, ldq);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+}
+
+static void amx_1_2(const char *a, size_t ldq, const char *w, size_t wb, uint32_t steps) {
+    _tile_zero(0);
+    _tile_zero(1);
+    for (uint32_t s = 0; s < steps; s++, a += 64, w += BF16_STEP_BYTES) {
+        _tile_loadd(4, a, ldq);
+        _tile_loadd(6, w, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, w + wb, 64);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+}
+
+static void amx_2_1(const char *a, const char *b, size_t ldq, const char *w, uint32_t steps) {
+    _tile_zero(0);
+    _tile_zero(2);
+    for (uint32_t s = 0; s < steps; s++, a += 64, b += 64, w += BF16_STEP_BYTES) {
+        _tile_loadd(4, a, ldq);
+        _tile_loadd(6, w, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(5, b, ldq);
+        _tile_dpbf16ps(2, 5, 6);
+    }
+}
+
+static void amx_1_1(const char *a, size_t ldq, const char *w, uint32_t steps) {
+    _tile_zero(0);
+    for (uint32_t s = 0; s < steps; s++, a += 64, w += BF16_STEP_BYTES) {
+        _tile_loadd(4, a, ldq);
+        _tile_loadd(6, w, 64);
+        _tile_dpbf16ps(0, 4, 6);
+    }
+}
+
+/* rows_a (and rows_b) rows from r0 on by nb blocks from b0 on. */
+static void amx_tile(const struct krn_product *p, uint32_t r0, uint32_t rows_a, uint32_t rows_b,
+                     uint32_t b0, uint32_t nb, struct amx_scratch *t) {
+    size_t padded = krn_bf16_padded(p->w->k), wb = padded * KRN_BLOCK * 2;
+    uint32_t steps = (uint32_t)padded / BF16_STEP / p->segments, rows = rows_a + rows_b;
+    size_t stride = (size_t)nb * KRN_BLOCK * sizeof(float);
+    for (uint32_t s = 0; s < p->segments; s++) {
+        const char *a = (const char *)p->q + r0 * p->ldq + (size_t)s * steps * BF16_STEP * 2;
+        const char *b = a + rows_a * p->ldq;
+        const char *w = (const char *)p->w->data + b0 * wb + (size_t)s * steps * BF16_STEP_BYTES;
+        float *acc = t->acc + (size_t)s * rows * nb * KRN_BLOCK;
+        float *acc_b = acc + (size_t)rows_a * nb * KRN_BLOCK;
+        if (nb == 2 && rows_b > 0)
+            amx_2_2(a, b, p->ldq, w, wb, steps);
+        else if (nb == 2)
+            amx_1_2(a, p->ldq, w, wb, steps);
+        else if (rows_b > 0)
+            amx_2_1(a, b, p->ldq, w, steps);
+        else
+            amx_1_1(a, p->ldq, w, steps);
+        _tile_stored(0, acc, stride);
+        if (nb == 2)
+            _tile_stored(1, acc + KRN_BLOCK, stride);
+        if (rows_b > 0)
+            _tile_stored(2, acc_b, stride);
+        if (rows_b > 0 && nb == 2)
+            _tile_stored(3, acc_b + KRN_BLOCK, stride);
+    }
+    product_finish(p, t->acc, r0, rows, b0, nb);
+}
+
+static void amx_product(const struct krn_product *p, uint32_t block0, uint32_t block1,
+                        void *scratch) {
+    const struct krn_packed *w = p->w;
+    if (p->rows <= AMX_VECTOR_ROWS) {
+        krn_bf16_avx512.product(p, block0, block1, scratch);
+        return;
+    }
+    CHECK(block1 <= w->n_blocks && w->dtype == KRN_BF16);
+    CHECK(p->segments >= 1 && p->segments <= KRN_V_MAX);
+    CHECK((p->segments & (p->segments - 1)) == 0);
+    CHECK(p->segments == 1 || w->k % (p->segments * BF16_STEP) == 0);
+    CHECK(p->ldq >= (size_t)krn_bf16_padded(w->k) * 2);
+    uint32_t tiles = (p->rows + AMX_ROWS - 1) / AMX_ROWS, rows_a = 0, rows_b = 0;
+    for (uint32_t i = 0, r0 = 0; i < tiles; i += 2) {
+        /* Tiles of nearly equal height, two at a time. */
+        uint32_t mid = (uint32_t)((uint64_t)p->rows * (i + 1) / tiles);
+        uint32_t end = i + 2 <= tiles ? (uint32_t)((uint64_t)p->rows * (i + 2) / tiles) : mid;
+        if (mid - r0 != rows_a || end - mid != rows_b) {
+            rows_a = mid - r0;
+            rows_b = end - mid;
+            amx_configure(rows_a, rows_b > 0 ? rows_b : rows_a);
+        }
+        for (uint32_t b = block0, nb; b < block1; b += nb) {
+            nb = block1 - b >= 2 ? 2 : 1;
+            amx_tile(p, r0, rows_a, rows_b, b, nb, scratch);
+        }
+        r0 = end;
+    }
+    _tile_release();
+}
+
+static void amx_round(const float *x, uint32_t k, void *out) {
+    krn_bf16_avx512.round(x, k, out);
+}
+
+const struct krn_bf16_fn krn_bf16_amx = {.isa = "amx", .round = amx_round, .product = amx_product};
