@@ -32,6 +32,7 @@ struct fab_conductor {
 
 ACT_HANDLER(conductor, fab_conductor, fab, run);
 ACT_HANDLER(conductor, fab_conductor, fab, page_freed);
+ACT_HANDLER(conductor, fab_conductor, fab, move);
 ACT_HANDLER(conductor, fab_conductor, gpu, stepped);
 
 static int severity(enum status s) {
@@ -180,6 +181,15 @@ void conductor_on_page_freed(struct act_ctx *ctx, struct fab_conductor *c, act_i
         act_send(ctx, c->ranks[i], gpu_KIND_page_freed, &freed, sizeof freed);
 }
 
+/* Every rank answers the asker itself. */
+void conductor_on_move(struct act_ctx *ctx, struct fab_conductor *c, act_id_t from,
+                       const struct fab_move *m) {
+    (void)from;
+    for (uint32_t i = 0; i < c->config.world; i++)
+        ACT_SEND(ctx, c->ranks[i], gpu, move, .asker = m->asker, .page = m->page, .slot = m->slot,
+                 .to_device = m->to_device);
+}
+
 /* The oldest run's deadline: silence names the first silent rank and ends everything under way. The
  * ranks may still hold the rounds, so nobody may use them again. */
 static void conductor_late(struct act_ctx *ctx, struct fab_conductor *c, uint64_t number) {
@@ -203,6 +213,7 @@ static void conductor_receive(struct act_ctx *ctx, void *self, const struct act_
     switch (msg->kind) {
         ACT_CASE(conductor, fab, run)
         ACT_CASE(conductor, fab, page_freed)
+        ACT_CASE(conductor, fab, move)
         ACT_CASE(conductor, gpu, stepped)
     case ACT_KIND_timer:
         conductor_late(ctx, state, ((const struct act_timer_msg *)msg->body)->cookie);

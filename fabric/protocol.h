@@ -14,7 +14,11 @@
     M(fab, ran,        conductor, planner,   none,        none,               plan,   struct gpu_round *round;           \
                                                                                       uint32_t status;                   \
                                                                                       uint32_t rank;)                    \
-    M(fab, page_freed, memory,    conductor, none,        none,               none,   uint32_t n; uint32_t page[8];)
+    M(fab, page_freed, memory,    conductor, none,        none,               none,   uint32_t n; uint32_t page[8];)     \
+    /* By way of the planner, as page_freed: a page is not wiped after it was written. */                                \
+    M(fab, move,       memory,    conductor, gpu_moved,   none,               none,   uint64_t asker; uint32_t page;     \
+                                                                                      uint32_t slot;                     \
+                                                                                      uint32_t to_device;)
 /* clang-format on */
 
 enum { fab_KIND_first = FAB_KIND_FIRST - 1, FAB_PROTOCOL(ACT_GEN_ENUM) fab_KIND_end };

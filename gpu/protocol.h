@@ -13,7 +13,13 @@
     M(gpu, step,       conductor, rank,      stepped,     device_stuck,       plan,   struct gpu_round *round;)           \
     M(gpu, stepped,    rank,      conductor, none,        none,               plan,   struct gpu_round *round;            \
                                                                                       uint32_t rank;)                     \
-    M(gpu, page_freed, conductor, rank,      none,        none,               none,   uint32_t n; uint32_t page[8];)
+    M(gpu, page_freed, conductor, rank,      none,        none,               none,   uint32_t n; uint32_t page[8];)      \
+    /* Copies a page to its slot of the rank's host memory, or back. asker: who gets moved. */                            \
+    M(gpu, move,       conductor, rank,      moved,       none,               none,   uint64_t asker; uint32_t page;      \
+                                                                                      uint32_t slot;                      \
+                                                                                      uint32_t to_device;)                \
+    M(gpu, moved,      rank,      memory,    none,        none,               none,   uint32_t slot; uint32_t rank;       \
+                                                                                      uint32_t status;)
 /* clang-format on */
 
 enum { gpu_KIND_first = GPU_KIND_FIRST - 1, GPU_PROTOCOL(ACT_GEN_ENUM) gpu_KIND_end };
@@ -24,6 +30,8 @@ GPU_PROTOCOL(ACT_GEN_STRUCT)
  * I2  A step is answered by exactly one stepped. (sim: terminal)
  * I3  A plan closed ahead of a failed plan is answered AGAIN and wrote no page. (sim: ahead_void)
  * I4  The plan is not written while any rank holds it. (digest recomputed in stepped)
+ * I5  A page that is copied out was written by steps that have ended; no later step sees a page
+ *     before its copy in has ended. The rank's events say so, not the order of messages alone.
  */
 
 #endif

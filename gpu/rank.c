@@ -4,8 +4,16 @@
 #include "gpu/rank.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { RANK_STEPS = 2 };
+enum { RANK_STEPS = 2, RANK_MOVES = 64 };
+static const uint64_t RANK_MOVE_AGAIN_NS = 20000;
+
+/* A copy that the device has begun. */
+struct rank_move {
+    struct gpu_move what;
+    gpu_event_t done;
+};
 
 struct gpu_rank {
     struct gpu_rank_config config;
@@ -15,12 +23,15 @@ struct gpu_rank {
     struct gpu_round *rounds[RANK_STEPS]; /* under way, oldest first */
     uint64_t before[RANK_STEPS]; /* digest before each, to check that nobody wrote the plan */
     uint32_t n;
-    uint64_t timer; /* armed: ask the device again; 0: none */
-    bool stopping;  /* ends when nothing is under way */
+    uint64_t timer;                     /* armed: ask the device again; 0: none */
+    struct rank_move moves[RANK_MOVES]; /* under way, oldest first */
+    uint32_t n_moves;
+    bool stopping; /* ends when nothing is under way */
 };
 
 ACT_HANDLER(rank, gpu_rank, gpu, step);
 ACT_HANDLER(rank, gpu_rank, gpu, page_freed);
+ACT_HANDLER(rank, gpu_rank, gpu, move);
 
 /* The device finished its oldest step. */
 static void rank_answer(struct act_ctx *ctx, struct gpu_rank *r) {
@@ -46,8 +57,51 @@ static void rank_poll(struct act_ctx *ctx, struct gpu_rank *r) {
             r->timer = act_timer_arm(ctx, again_ns, 0);
         return;
     }
-    if (r->stopping)
+    if (r->stopping && r->n_moves == 0)
         act_exit(ctx);
+}
+
+static void rank_moved(struct act_ctx *ctx, struct gpu_rank *r, const struct gpu_move *m,
+                       enum status status) {
+    ACT_SEND(ctx, m->asker, gpu, moved, .slot = m->slot, .rank = r->config.rank,
+             .status = (uint32_t)status);
+}
+
+/* Copies end in the order in which they began. */
+static void rank_moves_poll(struct act_ctx *ctx, struct gpu_rank *r) {
+    uint32_t n = 0;
+    while (n < r->n_moves && r->config.device->ops->reached(r->config.device, r->moves[n].done)) {
+        rank_moved(ctx, r, &r->moves[n].what, STATUS_OK);
+        n++;
+    }
+    r->n_moves -= n;
+    memmove(r->moves, r->moves + n, r->n_moves * sizeof r->moves[0]);
+    if (r->n_moves > 0 && r->timer == 0)
+        r->timer = act_timer_arm(ctx, RANK_MOVE_AGAIN_NS, 0);
+}
+
+void rank_on_move(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
+                  const struct gpu_move *m) {
+    struct gpu_device *d = r->config.device;
+    const struct gpu_device_ops *ops = d->ops;
+    CHECK(from == r->conductor && m->slot < r->config.n_host);
+    CHECK(d->page_bytes <= r->config.host_bytes && r->n_moves < RANK_MOVES);
+    enum gpu_stream stream = m->to_device != 0 ? GPU_STREAM_IN : GPU_STREAM_OUT;
+    unsigned char *host = r->config.host + m->slot * r->config.host_bytes;
+    /* keeps I5: steps that were begun may read the page, or have just written it */
+    ops->wait(d, stream, ops->record(d, GPU_STREAM_COMPUTE));
+    enum status status = act_fault(ctx, "gpu.move_fails") ? STATUS_DEVICE
+                         : m->to_device != 0              ? ops->page_write(d, m->page, host)
+                                                          : ops->page_read(d, m->page, host);
+    if (status != STATUS_OK) {
+        rank_moved(ctx, r, m, status);
+        return;
+    }
+    gpu_event_t done = ops->record(d, stream);
+    if (m->to_device != 0)
+        ops->wait(d, GPU_STREAM_COMPUTE, done);
+    r->moves[r->n_moves++] = (struct rank_move){*m, done};
+    rank_moves_poll(ctx, r);
 }
 
 static void rank_faults(struct act_ctx *ctx, struct gpu_rank *r, const struct gpu_plan *plan) {
@@ -102,8 +156,10 @@ static void rank_receive(struct act_ctx *ctx, void *self, const struct act_msg *
     switch (msg->kind) {
         ACT_CASE(rank, gpu, step)
         ACT_CASE(rank, gpu, page_freed)
+        ACT_CASE(rank, gpu, move)
     case ACT_KIND_timer:
         state->timer = 0;
+        rank_moves_poll(ctx, state);
         rank_poll(ctx, state);
         break;
     case ACT_KIND_stop:

@@ -4,7 +4,8 @@
  * thread, or with the worker when the device computes inside step. It never blocks but inside such
  * a step.
  *
- * Fault points (simulation): gpu.step_fails, gpu.nan_row (one rank only), gpu.slow, gpu.void.
+ * Fault points (simulation): gpu.step_fails, gpu.nan_row (one rank only), gpu.slow, gpu.void,
+ * gpu.move_fails.
  */
 #ifndef GPU_RANK_H
 #define GPU_RANK_H
@@ -17,6 +18,11 @@ extern const struct act_kind gpu_rank_kind;
 
 struct gpu_rank_config {
     struct gpu_device *device; /* borrowed; must outlive the actor */
+    /* Host memory for pages, host_bytes each (at least the device's page_bytes); NULL: none. The
+     * memory actor says who has which slot. Borrowed. */
+    unsigned char *host;
+    uint64_t host_bytes;
+    uint32_t n_host;
     uint32_t rank, world;
     uint64_t slow_ns; /* what gpu.slow adds to a step */
     /* Test hook, asked before each step; may set faults. NULL: none. */

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -29,6 +30,9 @@ enum {
     ENGINE_PAGE_TOKENS = 64,
     ENGINE_CONTEXTS_DEFAULT = 16,
     ENGINE_JOURNAL_BUFFER = 1 << 20,
+    ENGINE_BLOCK = 4096,
+    ENGINE_SLOTS_MAX = 1 << 28,
+    ENGINE_FREE_LOW_MAX = 32,
     ENGINE_PENALISED_MAX = 1 << 20 /* counts in a plan */
 };
 static const uint64_t ENGINE_PIECE_NS = 250000000;
@@ -51,6 +55,9 @@ struct lane_engine {
     struct fab_mailbox *collective; /* NULL with one rank */
     struct gpu_device *devices[GPU_WORLD_MAX];
     struct gpu_rank *ranks[GPU_WORLD_MAX];
+    unsigned char *host[GPU_WORLD_MAX]; /* [n_slots] pages in host memory, of each rank */
+    uint64_t host_bytes;                /* of one */
+    uint32_t n_slots;
     struct fab_conductor *conductor;
     struct ses_memory *memory;
     struct journal *journal;
@@ -186,6 +193,35 @@ static enum status engine_size(struct lane_engine *e, struct status_note *note) 
     return STATUS_OK;
 }
 
+/* Room for pages in host memory: whole blocks of a disk, untouched until it is used. */
+static enum status engine_open_host(struct lane_engine *e, uint32_t r, struct status_note *note) {
+    const struct lane_engine_config *c = &e->config;
+    uint64_t page = e->devices[r]->page_bytes;
+    if (c->ram_cache == 0)
+        return STATUS_OK;
+    e->host_bytes = (page + ENGINE_BLOCK - 1) / ENGINE_BLOCK * ENGINE_BLOCK;
+    uint64_t n = c->fake ? c->ram_cache / c->page_tokens : c->ram_cache / e->host_bytes;
+    if (n == 0)
+        return status_say(note, STATUS_NO_PAGES,
+                          "a RAM cache of %llu bytes holds no page; one page of %u tokens takes "
+                          "%llu bytes",
+                          (unsigned long long)c->ram_cache, c->page_tokens,
+                          (unsigned long long)e->host_bytes);
+    if (n > ENGINE_SLOTS_MAX)
+        return status_say(note, STATUS_TOO_LARGE,
+                          "a RAM cache of %llu bytes is %llu pages; this build can number %d",
+                          (unsigned long long)c->ram_cache, (unsigned long long)n,
+                          ENGINE_SLOTS_MAX);
+    e->n_slots = (uint32_t)n;
+    void *map = mmap(NULL, n * e->host_bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        return status_say(note, STATUS_NO_MEMORY, "no address space for %u pages of %llu bytes",
+                          e->n_slots, (unsigned long long)e->host_bytes);
+    e->host[r] = map;
+    return STATUS_OK;
+}
+
 static enum status engine_open_devices(struct lane_engine *e, struct status_note *note) {
     const struct lane_engine_config *c = &e->config;
     if (c->world > 1 && !c->fake) {
@@ -212,15 +248,25 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                     : gpu_device_cpu_open(&d, &e->devices[r], note));
         if (!c->fake && c->perturb != 0)
             gpu_device_cpu_perturb(e->devices[r], c->perturb);
+        TRY(engine_open_host(e, r, note));
         struct gpu_rank_config rc = {.device = e->devices[r],
                                      .rank = r,
                                      .world = c->world,
+                                     .host = e->host[r],
+                                     .host_bytes = e->host_bytes,
+                                     .n_host = e->n_slots,
                                      .slow_ns = 1000000,
                                      .before_step = c->before_step,
                                      .self = c->before_step_self};
         TRY(gpu_rank_open(&rc, &e->ranks[r]));
     }
     return STATUS_OK;
+}
+
+/* So many device pages are kept free by parking others. */
+static uint32_t engine_free_low(const struct lane_engine *e) {
+    uint32_t low = e->n_pages / 8 > 2 ? e->n_pages / 8 : 2;
+    return low < ENGINE_FREE_LOW_MAX ? low : ENGINE_FREE_LOW_MAX;
 }
 
 static enum status engine_open_actors(struct lane_engine *e, struct status_note *note) {
@@ -262,7 +308,9 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                    .page_bytes = e->devices[0]->page_bytes,
                                    .slots_max = e->slots_max,
                                    .pages_per_slot_max = e->pages_per_slot,
-                                   .tables = lane_planner_tables(e->planner)};
+                                   .tables = lane_planner_tables(e->planner),
+                                   .n_slots = e->n_slots,
+                                   .free_low = engine_free_low(e)};
     if (e->model != NULL) {
         const struct krn_rope *rope = &e->model->config.rope;
         double settings[] = {rope->kind,
@@ -361,6 +409,8 @@ void lane_engine_close(struct lane_engine *e) {
             gpu_rank_close(e->ranks[r]);
         if (e->devices[r] != NULL)
             e->devices[r]->ops->close(e->devices[r]);
+        if (e->host[r] != NULL)
+            munmap(e->host[r], e->n_slots * e->host_bytes);
     }
     if (e->collective != NULL)
         fab_mailbox_close(e->collective);

@@ -32,6 +32,9 @@ struct lane_engine_config {
     const char *isa;        /* NULL: best */
     /* KV budget of each rank; 0: room for 16 full contexts, at most a quarter of the memory */
     uint64_t kv_bytes;
+    /* Host memory of each rank for pages that left the device; 0: none. With a disk at least enough
+     * for what is on its way. Counts tokens with the fake device. */
+    uint64_t ram_cache;
     uint32_t context;       /* 0: the model's; larger is refused */
     uint32_t page_tokens;   /* 0: 64 */
     uint32_t lanes_max;     /* running at once; 0: 64; at most 256 */
@@ -51,7 +54,9 @@ struct lane_engine_config {
 struct lane_counters {
     uint64_t rounds, rounds_failed, rows_prompt, rows_decode, rows_verify;
     uint64_t tokens_out, drafted, accepted, resumed, requests, refused, cancelled, failed;
-    uint64_t host_ns_total; /* worker time outside row functions, over all rounds */
+    uint64_t resumed_ram, resumed_disk; /* of resumed */
+    uint64_t reasons[SES_REASONS];      /* requests, by what the lookup found */
+    uint64_t host_ns_total;             /* worker time outside row functions, over all rounds */
     uint64_t kernel_ns_total;
     uint32_t running, queued, lanes_max;
     uint32_t pages_total, pages_free;

@@ -96,7 +96,8 @@ void lane_on_begin(struct act_ctx *ctx, struct lane_slot *s, act_id_t from,
     s->hit_reason = m->reason;
     s->n_rows = m->matched;
     ACT_SEND(ctx, s->client, lane, started, .request = s->request, .n_prompt = s->n_prompt,
-             .n_resumed = m->matched, .reason = m->reason, .queued_us = m->queued_us);
+             .n_resumed = m->matched, .reason = m->reason, .queued_us = m->queued_us,
+             .from_ram = m->from_ram, .from_disk = m->from_disk);
     uint32_t left = s->new_max;
     ACT_SEND(ctx, s->shared->planner, lane, want, .slot = s->index, .kind = LANE_WANT_PROMPT,
              .first_pos = s->n_rows, .n_rows = s->n - s->n_rows,

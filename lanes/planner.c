@@ -23,6 +23,7 @@ ACT_HANDLER(planner, lane_planner, ses, sealed);
 ACT_HANDLER(planner, lane_planner, ses, released);
 ACT_HANDLER(planner, lane_planner, fab, ran);
 ACT_HANDLER(planner, lane_planner, fab, page_freed);
+ACT_HANDLER(planner, lane_planner, fab, move);
 
 static void planner_check_drained(struct act_ctx *ctx, struct lane_planner *p);
 
@@ -185,11 +186,15 @@ void planner_on_admitted(struct act_ctx *ctx, struct lane_planner *p, act_id_t f
     l->phase = PLANNER_RUNNING;
     p->active[p->n_active++] = m->slot;
     p->counters.resumed += m->matched;
+    p->counters.resumed_ram += m->from_ram;
+    p->counters.resumed_disk += m->from_disk;
+    p->counters.reasons[m->reason < SES_REASONS ? m->reason : SES_MISS_NEW]++;
     struct lane_record_begin begun = {lane_slot_name(l->slot), m->matched, m->reason};
     lane_journal_put(p->config.journal, act_now_ns(ctx), LANE_RECORD_begin, &begun, sizeof begun);
     uint64_t queued_us = (act_now_ns(ctx) - l->arrived_ns) / 1000;
     ACT_SEND(ctx, l->actor, lane, begin, .matched = m->matched, .reason = m->reason,
-             .queued_us = queued_us > UINT32_MAX ? UINT32_MAX : (uint32_t)queued_us);
+             .queued_us = queued_us > UINT32_MAX ? UINT32_MAX : (uint32_t)queued_us,
+             .from_ram = m->from_ram, .from_disk = m->from_disk);
     planner_admit_next(ctx, p);
 }
 
@@ -447,6 +452,12 @@ void planner_on_page_freed(struct act_ctx *ctx, struct lane_planner *p, act_id_t
     act_send(ctx, p->conductor, fab_KIND_page_freed, m, sizeof *m);
 }
 
+void planner_on_move(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                     const struct fab_move *m) {
+    (void)from;
+    act_send(ctx, p->conductor, fab_KIND_move, m, sizeof *m);
+}
+
 static void planner_receive(struct act_ctx *ctx, void *state_, const struct act_msg *msg) {
     struct lane_planner *state = state_;
     switch (msg->kind) {
@@ -466,6 +477,7 @@ static void planner_receive(struct act_ctx *ctx, void *state_, const struct act_
         break;
         ACT_CASE(planner, fab, ran)
         ACT_CASE(planner, fab, page_freed)
+        ACT_CASE(planner, fab, move)
         ACT_CASE(planner, lane, want)
         ACT_CASE(planner, lane, done)
         ACT_CASE(planner, lane, submit)

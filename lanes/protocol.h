@@ -38,10 +38,11 @@ enum lane_end {
                                                                              uint32_t retry_ms; uint64_t value;              \
                                                                              uint64_t limit;)                                \
     M(lane, cancel,    client,  planner, none,        none,         none,    uint64_t lane;)                                 \
-    /* The lane left the queue: what memory gave. reason: enum ses_reason. */                                                 \
+    /* The lane left the queue: what memory gave, how much of it from which tier. reason: enum ses_reason. */                                                 \
     M(lane, started,   lane,    client,  none,        none,         request, uint64_t request; uint32_t n_prompt;            \
                                                                              uint32_t n_resumed; uint32_t reason;            \
-                                                                             uint32_t queued_us;)                            \
+                                                                             uint32_t queued_us; uint32_t from_ram;          \
+                                                                             uint32_t from_disk;)                            \
     /* One new token of the reply; index counts from 0. bytes: the next whole characters of the text, as many as fit; they are  \
      * held back while they may belong to a stop string or a cut character, so they may lag behind the token. */              \
     M(lane, token,     lane,    client,  none,        none,         request, uint64_t request; uint32_t index;               \
@@ -66,7 +67,8 @@ enum lane_end {
                                                                              uint32_t rows;)                                 \
     /* Memory admitted the lane: rows [0, matched) need no work. */                                                           \
     M(lane, begin,     planner, lane,    want,        none,         lane,    uint32_t matched; uint32_t reason;              \
-                                                                             uint32_t queued_us;)                            \
+                                                                             uint32_t queued_us; uint32_t from_ram;          \
+                                                                             uint32_t from_disk;)                            \
     /* The want's rows [first_pos, first_pos + n_rows) are computed; the last n_draws of them drew. bad_pos: the first        \
      * position whose row is not finite, or LANE_NO_BAD. Valid until the lane answers with want or done. */                   \
     M(lane, drawn,     planner, lane,    want,        none,         plan,    const struct gpu_result *result;                \

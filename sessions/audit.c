@@ -38,6 +38,8 @@ static bool state_fits(const struct ses_book *b, ses_page_t page, uint32_t node)
     if (node == 0)
         return away ? state == SES_PAGE_FILLING || state == SES_PAGE_PARKED
                     : state != SES_PAGE_PARKED;
+    if (ses_trie_live(b->trie, node) && ses_trie_copy(b->trie, node) == page)
+        return away && state == SES_PAGE_PARKED;
     return ses_trie_live(b->trie, node) && ses_trie_page(b->trie, node) == page &&
            ses_trie_away(b->trie, node) == away &&
            (away ? state == SES_PAGE_PARKED : state == SES_PAGE_FULL || state == SES_PAGE_PARKING);
@@ -52,7 +54,7 @@ static bool page_audit(const struct ses_book *b, uint32_t id, const struct tally
         fine = ses_pages_holds(b->pages, page, SES_HOLD_LANE) == tally->lanes &&
                ses_pages_holds(b->pages, page, SES_HOLD_JOB) == tally->jobs &&
                state_fits(b, page, node) && (node != 0 || tally->lanes <= 1);
-    *nodes += node != 0;
+    *nodes += node != 0 && ses_trie_live(b->trie, node) && ses_trie_page(b->trie, node) == page;
     if (!fine)
         status_say(note, STATUS_BAD_REQUEST, "page %u, %s, node %u: %u lanes and %u jobs expected",
                    id, page != 0 ? ses_page_state_name(ses_pages_state(b->pages, page)) : "free",

@@ -66,17 +66,24 @@ static struct ses_slot *slot_of(const struct ses_book *b, uint32_t slot) {
     return &b->slot[slot];
 }
 
-/* Somebody besides the trie holds the page, so its node may not go. */
+/* Somebody besides the trie holds the page. */
 bool ses_book_in_use(const struct ses_book *b, ses_page_t page) {
     return ses_pages_holds(b->pages, page, SES_HOLD_LANE) > 0 ||
            ses_pages_holds(b->pages, page, SES_HOLD_JOB) > 0;
 }
 
+/* The same of the node's page or of its place in the tier, so the node may not go. */
+static bool node_in_use(const struct ses_book *b, uint32_t node) {
+    ses_page_t copy = ses_trie_copy(b->trie, node);
+    return ses_book_in_use(b, ses_trie_page(b->trie, node)) ||
+           (copy != 0 && ses_book_in_use(b, copy));
+}
+
 void ses_book_hold(struct ses_book *b, ses_page_t page, enum ses_holder holder) {
-    bool first = !ses_book_in_use(b, page);
     uint32_t node = ses_pages_node(b->pages, page);
+    bool first = node != 0 && !node_in_use(b, node);
     ses_pages_hold(b->pages, page, holder);
-    if (first && node != 0)
+    if (first)
         ses_trie_pin(b->trie, node);
 }
 
@@ -93,13 +100,42 @@ void ses_book_drop(struct ses_book *b, ses_page_t page, enum ses_holder holder) 
     uint32_t node = ses_pages_node(b->pages, page);
     if (let_go(b, page, holder))
         return;
-    if (node != 0 && !ses_book_in_use(b, page))
+    if (node != 0 && !node_in_use(b, node))
         ses_trie_unpin(b->trie, node);
 }
 
 void ses_book_drop_cached(struct ses_book *b, ses_page_t page) {
     ses_pages_set_node(b->pages, page, 0);
     let_go(b, page, SES_HOLD_TRIE);
+}
+
+void ses_book_detach(struct ses_book *b, uint32_t node) {
+    ses_page_t copy = ses_trie_copy(b->trie, node);
+    if (copy == 0)
+        return;
+    bool held = node_in_use(b, node);
+    ses_trie_set_copy(b->trie, node, 0);
+    ses_book_drop_cached(b, copy);
+    if (held && !node_in_use(b, node)) /* somebody still reads the place */
+        ses_trie_unpin(b->trie, node);
+}
+
+void ses_book_attach(struct ses_book *b, uint32_t node, ses_page_t place) {
+    ses_pages_hold(b->pages, place, SES_HOLD_TRIE);
+    ses_pages_set_node(b->pages, place, node);
+    ses_trie_set_copy(b->trie, node, place);
+}
+
+void ses_book_send_away(struct ses_book *b, uint32_t node) {
+    ses_page_t page = ses_trie_page(b->trie, node), copy = ses_trie_copy(b->trie, node);
+    ses_trie_set_copy(b->trie, node, 0);
+    ses_trie_move(b->trie, node, copy, true);
+    ses_book_drop_cached(b, page);
+}
+
+void ses_book_forget_node(struct ses_book *b, uint32_t node) {
+    ses_book_detach(b, node);
+    ses_book_drop_cached(b, ses_trie_remove(b->trie, node));
 }
 
 uint32_t ses_book_forget_behind(struct ses_book *b, uint32_t root) {
@@ -110,12 +146,12 @@ uint32_t ses_book_forget_behind(struct ses_book *b, uint32_t root) {
             node = child;
         if (node == root)
             return n;
-        ses_book_drop_cached(b, ses_trie_remove(b->trie, node));
+        ses_book_forget_node(b, node);
         n++;
     }
 }
 
-static uint64_t space_digest(const struct ses_space *space) {
+uint64_t ses_book_space_digest(const struct ses_space *space) {
     return (space->key[0] ^ space->key[1]) * 0x9e3779b97f4a7c15u ^
            (space->tenant + 1) * 0xd6e8feb86659fd93u;
 }
@@ -127,15 +163,26 @@ static ses_page_t take_out(struct ses_book *b, uint32_t node) {
     const uint32_t *tokens = ses_trie_tokens(b->trie, node, &n);
     if (ses_trie_depth(b->trie, node) == 0)
         ses_heads_evicted(b->heads, ses_trie_space(b->trie, node)->tenant,
-                          space_digest(ses_trie_space(b->trie, node)), tokens, n);
+                          ses_book_space_digest(ses_trie_space(b->trie, node)), tokens, n);
     b->evicted += 1 + ses_book_forget_behind(b, node);
+    ses_book_detach(b, node);
     return ses_trie_remove(b->trie, node);
+}
+
+void ses_book_forget_place(struct ses_book *b, uint32_t node) {
+    if (ses_trie_away(b->trie, node))
+        ses_book_drop_cached(b, take_out(b, node));
+    else
+        ses_book_detach(b, node);
 }
 
 static void evict_one(struct ses_book *b) {
     uint32_t node = ses_trie_least(b->trie);
     CHECK(node != 0); /* keeps I3: what was reserved is free or idle */
-    ses_book_drop_cached(b, take_out(b, node));
+    if (ses_trie_copy(b->trie, node) != 0)
+        ses_book_send_away(b, node);
+    else
+        ses_book_drop_cached(b, take_out(b, node));
 }
 
 ses_page_t ses_book_take(struct ses_book *b) {
@@ -163,8 +210,8 @@ static struct lookup look_up(struct ses_book *b, const struct ses_space *space,
     *match = ses_trie_find(b->trie, space, ask->ids, ask->n_ids, b->path);
     found.matched = match->n_full * page_tokens + match->tokens;
     if (found.matched == 0)
-        found.reason =
-            ses_heads_reason(b->heads, space->tenant, space_digest(space), ask->ids, ask->n_ids);
+        found.reason = ses_heads_reason(b->heads, space->tenant, ses_book_space_digest(space),
+                                        ask->ids, ask->n_ids);
     else
         found.reason = SES_HIT;
     if (found.matched < ask->n_ids)
@@ -196,7 +243,15 @@ static void count_shared(const struct ses_book *b, const struct ses_match *match
 /* The trie's page becomes the lane's own, with the rows that matched in it; what stands behind it
  * is forgotten. */
 static void move_source(struct ses_book *b, struct ses_slot *s, uint32_t node) {
-    ses_page_t page = take_out(b, node);
+    ses_page_t page = ses_trie_page(b->trie, node);
+    if (ses_trie_copy(b->trie, node) != 0 && ses_trie_may_go(b->trie, node)) {
+        ses_pages_hold(b->pages, page, SES_HOLD_LANE);
+        ses_book_send_away(b, node);
+        ses_pages_move(b->pages, page, SES_PAGE_FILLING);
+        s->page[s->n_pages++] = page;
+        return;
+    }
+    page = take_out(b, node);
     ses_pages_hold(b->pages, page, SES_HOLD_LANE);
     ses_book_drop_cached(b, page);
     ses_pages_move(b->pages, page, SES_PAGE_FILLING);
@@ -231,6 +286,8 @@ static void map_shared(struct ses_book *b, struct ses_slot *s, const struct look
     for (uint32_t i = want->shared; i < n; i++) /* all, before a page is taken for one of them */
         ses_book_hold(b, ses_trie_page(b->trie, b->path[i]), SES_HOLD_JOB);
     s->n_full = s->n_good = match->n_full;
+    s->first_restored = want->shared;
+    s->n_restored = n - want->shared;
     for (uint32_t i = want->shared; i < n; i++) {
         s->page[s->n_pages++] = ses_book_take(b);
         ses_book_restore(b, (uint32_t)(s - b->slot), i, b->path[i]);
@@ -246,6 +303,23 @@ static enum ses_verdict deny(struct ses_book *b, const struct ses_admit *ask,
                                          .pages_needed = want->pages,
                                          .pages_free = grant->available};
     return answer->verdict;
+}
+
+enum { SOON_PAGES = 2 };
+
+/* Rather than forget what stands in the way of n more pages, it is parked first. What the request
+ * itself hits goes last. True when that changed what is on the device, or soon will. */
+static bool make_room(struct ses_book *b, const struct ses_match *match, uint32_t n) {
+    uint32_t last = match->partial != 0 ? match->partial
+                    : match->n_full > 0 ? b->path[match->n_full - 1]
+                                        : 0;
+    uint32_t free_pages = ses_pages_free(b->pages, SES_PLACE_DEVICE);
+    if (free_pages >= n || b->held_back)
+        return false;
+    if (last != 0)
+        ses_trie_touch(b->trie, last);
+    uint32_t soon = free_pages + b->n_parking;
+    return (soon < n && ses_book_park(b, n - soon) > 0) || b->n_parking > 0;
 }
 
 enum ses_verdict ses_book_decide(struct ses_book *b, const struct ses_admit *ask,
@@ -267,9 +341,17 @@ enum ses_verdict ses_book_decide(struct ses_book *b, const struct ses_admit *ask
     struct ses_grant grant = ses_reserve_decide(&funds, &want);
     if (grant.status != STATUS_OK)
         return deny(b, ask, &want, &grant, answer);
+    uint32_t now = ses_pages_for(ask->n_ids, page_tokens);
+    /* Pages that it will soon be extended by count too: an extend cannot wait. */
+    uint32_t soon = want.pages - now < SOON_PAGES ? want.pages - now : SOON_PAGES;
+    if (b->config.tier != NULL && make_room(b, &found.match, now + soon - want.shared)) {
+        if (b->n_parking == 0) /* some gave up their pages at once */
+            return ses_book_decide(b, ask, answer);
+        answer->verdict = SES_LATER;
+        return SES_LATER;
+    }
     *s = (struct ses_slot){.live = true, .space = space, .page = s->page};
     map_shared(b, s, &found, &want, grant.move);
-    uint32_t now = ses_pages_for(ask->n_ids, page_tokens);
     while (s->n_pages < now)
         s->page[s->n_pages++] = ses_book_take(b);
     s->reserved = want.pages - now;
@@ -336,6 +418,8 @@ static void join(struct ses_book *b, ses_page_t page, uint32_t node) {
     ses_pages_set_node(b->pages, page, node);
     ses_pages_move(b->pages, page, SES_PAGE_FULL);
     ses_trie_pin(b->trie, node); /* the lane still maps it */
+    if (b->config.early && ses_trie_copy(b->trie, node) == 0)
+        ses_trie_want(b->trie, node);
 }
 
 /* Gives the lane's page i to the trie as well; returns the node that stands for its tokens. Where
@@ -348,18 +432,24 @@ static uint32_t share_page(struct ses_book *b, struct ses_slot *s, uint32_t pare
         b->trie, &s->space, parent, ids + (size_t)i * b->config.page_tokens, n_tokens, s->page[i]);
     ses_page_t there = ses_trie_page(b->trie, added.node);
     bool away = ses_trie_away(b->trie, added.node);
+    if (added.dropped_copy != 0)
+        ses_book_drop_cached(b, added.dropped_copy);
     if (added.dropped != 0)
         ses_book_drop_cached(b, added.dropped);
     if (added.added) {
         join(b, s->page[i], added.node);
         if (parent == 0)
-            ses_heads_known(b->heads, s->space.tenant, space_digest(&s->space), ids, n_tokens);
+            ses_heads_known(b->heads, s->space.tenant, ses_book_space_digest(&s->space), ids,
+                            n_tokens);
     } else if (there != s->page[i] && n_tokens == b->config.page_tokens &&
                (away || !ses_book_in_use(b, there))) {
         if (ses_book_in_use(b, there)) /* others may still read the tier's place */
             ses_trie_unpin(b->trie, added.node);
         ses_trie_move(b->trie, added.node, s->page[i], false);
-        ses_book_drop_cached(b, there);
+        if (away && b->config.early)
+            ses_trie_set_copy(b->trie, added.node, there);
+        else
+            ses_book_drop_cached(b, there);
         join(b, s->page[i], added.node);
     }
     return added.node;
@@ -391,6 +481,7 @@ uint32_t ses_book_share(struct ses_book *b, struct ses_slot *s, const uint32_t *
 
 void ses_book_seal(struct ses_book *b, const struct ses_seal *told, struct ses_sealed *out) {
     struct ses_slot *s = slot_of(b, told->slot);
+    ses_book_go_on(b);
     ses_book_share(b, s, told->ids, told->n_rows, false);
     *out = (struct ses_sealed){.slot = told->slot, .n_rows = told->n_rows};
 }
@@ -398,6 +489,7 @@ void ses_book_seal(struct ses_book *b, const struct ses_seal *told, struct ses_s
 void ses_book_release(struct ses_book *b, const struct ses_release *told,
                       struct ses_released *out) {
     struct ses_slot *s = slot_of(b, told->slot);
+    ses_book_go_on(b);
     uint32_t last = told->keep != 0 ? ses_book_share(b, s, told->ids, told->n_rows, true) : 0;
     for (uint32_t i = s->sealed; last == 0 && i > 0; i--)
         last = ses_pages_node(b->pages, s->page[i - 1]);
@@ -420,7 +512,7 @@ uint32_t ses_book_forget(struct ses_book *b) {
         if (!ses_trie_live(b->trie, node) || !ses_trie_idle(b->trie, node))
             continue;
         n += 1 + ses_book_forget_behind(b, node);
-        ses_book_drop_cached(b, ses_trie_remove(b->trie, node));
+        ses_book_forget_node(b, node);
     }
     ses_heads_clear(b->heads);
     return n;

@@ -9,6 +9,7 @@
 #include "sessions/memory.h"
 #include "sessions/pages.h"
 #include "sessions/protocol.h"
+#include "sessions/record.h"
 #include "sessions/tier.h"
 
 struct ses_book;
@@ -20,6 +21,9 @@ struct ses_book_config {
     uint32_t slots_max, pages_per_slot_max;
     const struct ses_tier *tier; /* NULL: pages are cached on the device only */
     uint32_t n_places;           /* pages that the tier has room for; 0 without one */
+    /* Pages are copied to the tier as they fill, and keep their place when they come back: for a
+     * tier that outlives the process. */
+    bool early;
 };
 
 enum ses_verdict { SES_ADMITTED, SES_DENIED, SES_LATER };
@@ -47,11 +51,25 @@ void ses_book_count(const struct ses_book *b, struct ses_counted *out);
 
 /* Begins to park up to n cached pages, those that would be evicted first; returns how many. */
 uint32_t ses_book_park(struct ses_book *b, uint32_t n);
+/* Begins to copy pages that filled to the tier, until n are under way; they stay where they are.
+ * Returns how many it began. */
+uint32_t ses_book_copy_out(struct ses_book *b, uint32_t n);
+/* How many pages still have to be copied, those under way included. */
+uint32_t ses_book_unsaved(const struct ses_book *b);
+/* A copy failed: none is begun until something is released or shared, one succeeds, or go_on. */
+bool ses_book_held_back(const struct ses_book *b);
+void ses_book_go_on(struct ses_book *b);
 /* Parks as many as it takes that low pages are free, or will be when those under way are done. */
 void ses_book_keep_free(struct ses_book *b, uint32_t low);
 /* The tier is done with a page that it was told to park or restore; fine: the bytes are right. */
 void ses_book_parked(struct ses_book *b, uint32_t page, bool fine);
 void ses_book_restored(struct ses_book *b, uint32_t page, bool fine);
+/* What the device page holds that is being parked. tokens: the trie's, until the next message. */
+void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_record *out);
+/* At start: the place holds this record; false when nothing can be made of it, then it is free. */
+bool ses_book_load(struct ses_book *b, const struct ses_record *record, uint32_t *place);
+/* At start: a session of the tenant begins so, under another key. */
+void ses_book_load_other(struct ses_book *b, const struct ses_record *record);
 /* An admit that can be answered after those; to be called until false. */
 bool ses_book_ready(struct ses_book *b, struct ses_answer *answer);
 

@@ -9,13 +9,114 @@
 
 #include "actors/check.h"
 #include "fabric/protocol.h"
+#include "gpu/protocol.h"
 #include "sessions/book.h"
+#include "sessions/tiers.h"
+
+enum { MEMORY_WORLD_MAX = 8, MEMORY_FLUSHES_MAX = 8 };
 
 struct ses_memory {
     struct ses_memory_config config;
     struct ses_book *book;
     act_id_t planner;
+    /* Tiers of its own; NULL: none, or the caller's. */
+    struct ses_tiers *tiers;
+    struct ses_tier tier;
+    struct ses_record *record; /* [n_slots]: what each slot holds */
+    uint32_t *tokens;          /* [n_slots][page_tokens] */
+    act_id_t stores[MEMORY_WORLD_MAX];
+    struct act_ctx *ctx; /* while a message is received */
+    struct {
+        act_id_t from;
+        uint64_t token;
+    } flush[MEMORY_FLUSHES_MAX];
+    uint32_t n_flushes;
+    struct ses_tiers_counts counts;
 };
+
+/* ---- tiers of the memory's own ---- */
+
+static void memory_park(void *self, uint32_t page, uint32_t place) {
+    ses_tiers_park(((struct ses_memory *)self)->tiers, page, place);
+}
+
+static void memory_restore(void *self, uint32_t place, uint32_t page) {
+    ses_tiers_restore(((struct ses_memory *)self)->tiers, place, page);
+}
+
+static void memory_forget(void *self, uint32_t place) {
+    ses_tiers_forget(((struct ses_memory *)self)->tiers, place);
+}
+
+static bool memory_on_disk(void *self, uint32_t place) {
+    return ses_tiers_where(((struct ses_memory *)self)->tiers, place) == SES_TIER_DISK;
+}
+
+static void memory_move(void *self, uint32_t page, uint32_t slot, bool to_device) {
+    struct ses_memory *m = self;
+    ACT_SEND(m->ctx, m->planner, fab, move, .asker = act_self(m->ctx), .page = page, .slot = slot,
+             .to_device = to_device);
+}
+
+static void memory_describe(void *self, uint32_t page, uint32_t slot) {
+    struct ses_memory *m = self;
+    struct ses_record *r = &m->record[slot];
+    uint32_t *tokens = m->tokens + (size_t)slot * m->config.page_tokens;
+    ses_book_describe(m->book, page, r);
+    memcpy(tokens, r->tokens, r->n_tokens * sizeof *tokens);
+    r->tokens = tokens;
+}
+
+static void memory_store(void *self, uint32_t number, uint32_t slot) {
+    struct ses_memory *m = self;
+    for (uint32_t i = 0; i < m->config.key.world; i++)
+        ACT_SEND(m->ctx, m->stores[i], ses, store, .record = &m->record[slot], .number = number,
+                 .slot = slot);
+}
+
+static void memory_load(void *self, uint32_t number, uint32_t slot) {
+    struct ses_memory *m = self;
+    for (uint32_t i = 0; i < m->config.key.world; i++)
+        ACT_SEND(m->ctx, m->stores[i], ses, load, .number = number, .slot = slot);
+}
+
+static void memory_erase(void *self, uint32_t number) {
+    struct ses_memory *m = self;
+    for (uint32_t i = 0; i < m->config.key.world; i++)
+        ACT_SEND(m->ctx, m->stores[i], ses, erase, .number = number);
+}
+
+static enum status open_tiers(struct ses_memory *m, struct status_note *note) {
+    struct ses_memory_config *c = &m->config;
+    bool disk = c->n_records > 0;
+    CHECK(c->tier == NULL && c->key.world > 0 && c->key.world <= MEMORY_WORLD_MAX);
+    c->n_places = disk && c->n_records > c->n_slots ? c->n_records : c->n_slots;
+    c->early = disk;
+    const struct ses_tiers_config tc = {.n_pages = c->n_pages,
+                                        .n_places = c->n_places,
+                                        .n_slots = c->n_slots,
+                                        .world = c->key.world,
+                                        .disk = disk,
+                                        .out = {.self = m,
+                                                .move = memory_move,
+                                                .store = memory_store,
+                                                .load = memory_load,
+                                                .erase = memory_erase,
+                                                .describe = memory_describe}};
+    TRY(ses_tiers_open(&tc, &m->tiers, note));
+    m->record = calloc(c->n_slots, sizeof *m->record);
+    m->tokens = calloc((size_t)c->n_slots * c->page_tokens, sizeof *m->tokens);
+    if (m->record == NULL || m->tokens == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory to describe %u pages", c->n_slots);
+    m->tier = (struct ses_tier){.name = disk ? "memory and disk" : "memory",
+                                .self = m,
+                                .park = memory_park,
+                                .restore = memory_restore,
+                                .on_disk = memory_on_disk,
+                                .forget = memory_forget};
+    c->tier = &m->tier;
+    return STATUS_OK;
+}
 
 enum status ses_memory_open(const struct ses_memory_config *config, struct ses_memory **out,
                             struct status_note *note) {
@@ -24,16 +125,19 @@ enum status ses_memory_open(const struct ses_memory_config *config, struct ses_m
     if (m == NULL)
         return status_say(note, STATUS_NO_MEMORY, "no memory for the session memory");
     m->config = *config;
+    enum status status = config->n_slots > 0 ? open_tiers(m, note) : STATUS_OK;
     const struct ses_book_config book = {.key = config->key,
                                          .n_pages = config->n_pages,
                                          .page_tokens = config->page_tokens,
                                          .slots_max = config->slots_max,
                                          .pages_per_slot_max = config->pages_per_slot_max,
-                                         .tier = config->tier,
-                                         .n_places = config->n_places};
-    enum status status = ses_book_open(&book, &m->book, note);
+                                         .tier = m->config.tier,
+                                         .n_places = m->config.n_places,
+                                         .early = m->config.early};
+    if (status == STATUS_OK)
+        status = ses_book_open(&book, &m->book, note);
     if (status != STATUS_OK) {
-        free(m);
+        ses_memory_close(m);
         return status;
     }
     *out = m;
@@ -44,6 +148,9 @@ void ses_memory_close(struct ses_memory *m) {
     if (m == NULL)
         return;
     ses_book_close(m->book);
+    ses_tiers_close(m->tiers);
+    free(m->tokens);
+    free(m->record);
     free(m);
 }
 
@@ -51,8 +158,25 @@ void ses_memory_wire(struct ses_memory *m, act_id_t planner) {
     m->planner = planner;
 }
 
+void ses_memory_wire_stores(struct ses_memory *m, const act_id_t *stores, uint32_t world) {
+    CHECK(world == m->config.key.world && m->config.n_records > 0);
+    memcpy(m->stores, stores, world * sizeof *stores);
+}
+
+bool ses_memory_found(struct ses_memory *m, const struct ses_record *record, uint32_t number) {
+    uint32_t place;
+    if (!ses_book_load(m->book, record, &place))
+        return false;
+    ses_tiers_found(m->tiers, place, number);
+    return true;
+}
+
+void ses_memory_found_other(struct ses_memory *m, const struct ses_record *record) {
+    ses_book_load_other(m->book, record);
+}
+
 bool ses_memory_audit(const struct ses_memory *m, struct status_note *note) {
-    return ses_book_audit(m->book, note);
+    return ses_book_audit(m->book, note) && (m->tiers == NULL || ses_tiers_audit(m->tiers, note));
 }
 
 static void tell_freed(struct act_ctx *ctx, struct ses_memory *m) {
@@ -87,12 +211,44 @@ static void memory_on_admit(struct act_ctx *ctx, struct ses_memory *m, act_id_t 
         answer_admit(ctx, m, from, &answer);
 }
 
+/* Whoever asked for a flush is told when nothing more can be saved. */
+static void flushes_go_on(struct act_ctx *ctx, struct ses_memory *m) {
+    if (m->n_flushes == 0)
+        return;
+    struct ses_tiers_counts counts = {.unsaved = 0};
+    if (m->tiers != NULL) {
+        ses_tiers_count(m->tiers, &counts);
+        bool stuck = ses_tiers_room(m->tiers) == 0 || ses_book_held_back(m->book);
+        if (!ses_tiers_quiet(m->tiers) || (ses_book_unsaved(m->book) > 0 && !stuck))
+            return;
+        counts.unsaved += ses_book_unsaved(m->book);
+    }
+    for (uint32_t i = 0; i < m->n_flushes; i++)
+        ACT_SEND(ctx, m->flush[i].from, ses, flushed, .token = m->flush[i].token,
+                 .unsaved = counts.unsaved, .status = (uint32_t)counts.store_status);
+    m->n_flushes = 0;
+}
+
 /* After anything that may have changed what the tier, or an admit that waits for it, can do. */
 static void tier_goes_on(struct act_ctx *ctx, struct ses_memory *m) {
     struct ses_answer answer;
-    while (ses_book_ready(m->book, &answer))
-        answer_admit(ctx, m, m->planner, &answer);
-    ses_book_keep_free(m->book, m->config.free_low);
+    do {
+        struct ses_tiers_done done;
+        while (m->tiers != NULL && ses_tiers_done(m->tiers, &done))
+            if (done.restored)
+                ses_book_restored(m->book, done.page, done.fine);
+            else
+                ses_book_parked(m->book, done.page, done.fine);
+        while (ses_book_ready(m->book, &answer))
+            answer_admit(ctx, m, m->planner, &answer);
+        if (m->config.early)
+            ses_book_copy_out(m->book,
+                              m->tiers != NULL ? ses_tiers_room(m->tiers) : SES_TIERS_PARKS_MAX);
+        else
+            ses_book_keep_free(m->book, m->config.free_low);
+        tell_freed(ctx, m);
+    } while (m->tiers != NULL && ses_tiers_pending(m->tiers));
+    flushes_go_on(ctx, m);
 }
 
 static void memory_on_parked(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
@@ -140,11 +296,59 @@ static void memory_on_release(struct act_ctx *ctx, struct ses_memory *m, act_id_
     act_send(ctx, from, ses_KIND_released, &released, sizeof released);
 }
 
+static void memory_on_gpu_moved(struct ses_memory *m, const struct gpu_moved *told) {
+    ses_tiers_moved(m->tiers, told->slot, (enum status)told->status);
+}
+
+static void memory_on_stored(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                             const struct ses_stored *told) {
+    (void)ctx;
+    CHECK(from == m->stores[told->rank]);
+    ses_tiers_stored(m->tiers, told->slot, (enum status)told->status);
+}
+
+static void memory_on_loaded(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                             const struct ses_loaded *told) {
+    (void)ctx;
+    CHECK(from == m->stores[told->rank]);
+    ses_tiers_loaded(m->tiers, told->slot, (enum status)told->status);
+}
+
+static void memory_on_erased(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                             const struct ses_erased *told) {
+    (void)ctx;
+    CHECK(from == m->stores[told->rank]);
+    ses_tiers_erased(m->tiers, told->number);
+}
+
+static void memory_on_flush(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                            const struct ses_flush *ask) {
+    if (m->n_flushes == MEMORY_FLUSHES_MAX) { /* it may ask again */
+        ACT_SEND(ctx, from, ses, flushed, .token = ask->token, .status = STATUS_AGAIN);
+        return;
+    }
+    m->flush[m->n_flushes].from = from;
+    m->flush[m->n_flushes++].token = ask->token;
+    ses_book_go_on(m->book);
+    if (m->tiers != NULL)
+        ses_tiers_retry(m->tiers);
+    else
+        flushes_go_on(ctx, m);
+}
+
 static void memory_on_forget(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
                              const struct ses_forget *ask) {
     struct ses_forgotten forgotten = {.token = ask->token, .pages = ses_book_forget(m->book)};
     tell_freed(ctx, m);
     act_send(ctx, from, ses_KIND_forgotten, &forgotten, sizeof forgotten);
+}
+
+static void memory_on_weigh(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                            const struct ses_weigh *ask) {
+    if (m->tiers != NULL)
+        ses_tiers_count(m->tiers, &m->counts);
+    ACT_SEND(ctx, from, ses, weighed, .token = ask->token,
+             .counts = m->tiers != NULL ? &m->counts : NULL);
 }
 
 static void memory_on_count(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
@@ -157,6 +361,7 @@ static void memory_on_count(struct act_ctx *ctx, struct ses_memory *m, act_id_t 
 
 static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg *msg) {
     struct ses_memory *state = self;
+    state->ctx = ctx;
     switch (msg->kind) {
     case ACT_KIND_start:
     case ACT_KIND_gone: /* an asker that left does not need its answer */
@@ -171,6 +376,14 @@ static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg
         ACT_CASE(memory, ses, release)
         ACT_CASE(memory, ses, parked)
         ACT_CASE(memory, ses, restored)
+        ACT_CASE(memory, ses, stored)
+        ACT_CASE(memory, ses, loaded)
+        ACT_CASE(memory, ses, erased)
+        ACT_CASE(memory, ses, flush)
+        ACT_CASE(memory, ses, weigh)
+    case gpu_KIND_moved:
+        memory_on_gpu_moved(state, (const struct gpu_moved *)msg->body);
+        break;
         ACT_CASE(memory, ses, forget)
         ACT_CASE(memory, ses, count)
     default:

@@ -31,9 +31,14 @@ struct ses_memory_config {
      * are free, those that would be evicted first are parked. */
     const struct ses_tier *tier;
     uint32_t n_places, free_low;
+    bool early; /* with tier: pages are copied as they fill (sessions/book.h) */
+    /* Instead of tier, tiers of the memory's own (sessions/tiers.h): slots of host memory on every
+     * rank, and with n_records > 0 a store of so many records on every rank. */
+    uint32_t n_slots, n_records;
 };
 
 struct ses_memory;
+struct ses_record;
 extern const struct act_kind ses_memory_kind;
 
 enum status ses_memory_open(const struct ses_memory_config *config, struct ses_memory **out,
@@ -44,6 +49,14 @@ void ses_memory_close(struct ses_memory *m);
  * conductor: so no plan that uses a page again overtakes the news that it was freed. 0: nobody is
  * told. */
 void ses_memory_wire(struct ses_memory *m, act_id_t planner);
+
+/* The stores' handles, one a rank, where there are records; once, before any message. */
+void ses_memory_wire_stores(struct ses_memory *m, const act_id_t *stores, uint32_t world);
+/* At start, before any message: a record of the key, its parent's first, that all stores have by
+ * this number. False: nothing can be made of it. */
+bool ses_memory_found(struct ses_memory *m, const struct ses_record *record, uint32_t number);
+/* At start: a record of another key, of which misses may tell its tenant. */
+void ses_memory_found_other(struct ses_memory *m, const struct ses_record *record);
 
 /* Invariant I1, checked from outside in tests: false and a sentence when the books do not
  * balance. */

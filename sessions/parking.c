@@ -3,6 +3,8 @@
  * the waiting lane's own; when all of a lane's have come it shares them like pages that it
  * computed, so that two lanes that wait for the same record need not know of each other.
  */
+#include <string.h>
+
 #include "actors/check.h"
 #include "sessions/private.h"
 
@@ -18,30 +20,95 @@ static uint32_t parking_costs(const struct ses_book *b, uint32_t node) {
     return n;
 }
 
+/* A place for one more page; for it a node gives up its own when all are taken. 0: none can be had.
+ */
+static ses_page_t take_place(struct ses_book *b) {
+    if (ses_pages_free(b->pages, SES_PLACE_TIER) == 0 && b->config.early) {
+        uint32_t node = ses_trie_least_kept(b->trie);
+        if (node != 0)
+            ses_book_forget_place(b, node);
+    }
+    return ses_pages_take(b->pages, 0, SES_PLACE_TIER, SES_HOLD_JOB);
+}
+
+static void begin_parking(struct ses_book *b, uint32_t node, ses_page_t place, bool leaves) {
+    ses_page_t page = ses_trie_page(b->trie, node);
+    ses_trie_unwant(b->trie, node);
+    ses_book_hold(b, page, SES_HOLD_JOB);
+    ses_pages_move(b->pages, page, SES_PAGE_PARKING);
+    b->job[ses_page_id(page)] = (struct ses_job){.place = place, .leaves = leaves};
+    b->n_parking++;
+    b->config.tier->park(b->config.tier->self, ses_page_id(page), place_number(b, place));
+}
+
+/* keeps I3: what is promised can still be had while the node's page is under way. */
+static bool may_park(const struct ses_book *b, uint32_t node) {
+    uint32_t funds =
+        ses_pages_free(b->pages, SES_PLACE_DEVICE) + ses_trie_n_idle(b->trie) - b->reserved;
+    return funds >= parking_costs(b, node);
+}
+
 uint32_t ses_book_park(struct ses_book *b, uint32_t n) {
     uint32_t begun = 0;
     for (; begun < n; begun++) {
         uint32_t node = ses_trie_least(b->trie);
-        uint32_t funds =
-            ses_pages_free(b->pages, SES_PLACE_DEVICE) + ses_trie_n_idle(b->trie) - b->reserved;
-        if (node == 0 || funds < parking_costs(b, node)) /* keeps I3 */
+        if (node != 0 && ses_trie_copy(b->trie, node) != 0) {
+            ses_book_send_away(b, node);
+            continue;
+        }
+        if (node == 0 || !may_park(b, node))
             break;
-        ses_page_t place = ses_pages_take(b->pages, 0, SES_PLACE_TIER, SES_HOLD_JOB);
+        ses_page_t place = take_place(b);
         if (place == 0)
             break;
-        ses_page_t page = ses_trie_page(b->trie, node);
-        ses_book_hold(b, page, SES_HOLD_JOB);
-        ses_pages_move(b->pages, page, SES_PAGE_PARKING);
-        b->job[ses_page_id(page)] = (struct ses_job){.place = place};
-        b->n_parking++;
-        b->config.tier->park(b->config.tier->self, ses_page_id(page), place_number(b, place));
+        begin_parking(b, node, place, true);
     }
     return begun;
 }
 
+uint32_t ses_book_copy_out(struct ses_book *b, uint32_t n) {
+    uint32_t begun = 0, node;
+    while (!b->held_back && b->n_parking < n && (node = ses_trie_wanted(b->trie)) != 0) {
+        bool there = !ses_trie_away(b->trie, node) && ses_trie_copy(b->trie, node) == 0 &&
+                     ses_pages_state(b->pages, ses_trie_page(b->trie, node)) == SES_PAGE_FULL;
+        if (!there) {
+            ses_trie_unwant(b->trie, node);
+            continue;
+        }
+        if (!may_park(b, node))
+            break;
+        uint32_t name = ses_page_id(ses_trie_page(b->trie, node));
+        ses_page_t place = take_place(b);
+        if (place == 0)
+            break;
+        if (!ses_trie_live(b->trie, node) || ses_page_id(ses_trie_page(b->trie, node)) != name) {
+            ses_pages_drop(b->pages, place, SES_HOLD_JOB); /* it was behind what gave way */
+            continue;
+        }
+        begin_parking(b, node, place, false);
+        begun++;
+    }
+    return begun;
+}
+
+bool ses_book_held_back(const struct ses_book *b) {
+    return b->held_back;
+}
+
+void ses_book_go_on(struct ses_book *b) {
+    b->held_back = false;
+}
+
+uint32_t ses_book_unsaved(const struct ses_book *b) {
+    uint32_t n = b->n_parking;
+    for (uint32_t id = ses_trie_wanted(b->trie); id != 0; id = b->trie->node[id].want_after)
+        n++;
+    return n;
+}
+
 void ses_book_keep_free(struct ses_book *b, uint32_t low) {
     uint32_t soon = ses_pages_free(b->pages, SES_PLACE_DEVICE) + b->n_parking;
-    if (soon < low)
+    if (soon < low && !b->held_back)
         ses_book_park(b, low - soon);
 }
 
@@ -59,18 +126,24 @@ void ses_book_parked(struct ses_book *b, uint32_t id, bool fine) {
     b->n_parking--;
     ses_pages_move(b->pages, page, SES_PAGE_FULL);
     uint32_t node = ses_pages_node(b->pages, page);
-    ses_book_drop(b, page, SES_HOLD_JOB);
-    /* A lane may have come to use it, or a longer page to replace it: then the bytes stay here. */
-    if (fine && node != 0 && ses_trie_may_go(b->trie, node)) {
+    /* Another page may stand in the trie for it meanwhile: then the copy stands for nothing. */
+    bool kept = fine && node != 0;
+    b->held_back = !fine;
+    if (!fine && node != 0 && b->config.early)
+        ses_trie_want(b->trie, node);
+    if (kept) {
         ses_pages_move(b->pages, place, SES_PAGE_PARKED);
-        ses_pages_hold(b->pages, place, SES_HOLD_TRIE);
-        ses_pages_set_node(b->pages, place, node);
-        ses_trie_move(b->trie, node, place, true);
-        ses_book_drop_cached(b, page);
-        ses_pages_drop(b->pages, place, SES_HOLD_JOB);
-    } else {
-        ses_book_drop(b, place, SES_HOLD_JOB);
+        ses_book_attach(b, node, place);
     }
+    ses_book_drop(b, page, SES_HOLD_JOB);
+    ses_book_drop(b, place, SES_HOLD_JOB);
+    if (!kept)
+        return;
+    /* A lane may have come to use it: then its page stays here. */
+    if (b->job[id].leaves && ses_trie_may_go(b->trie, node))
+        ses_book_send_away(b, node);
+    else if (!b->config.early)
+        ses_book_detach(b, node);
 }
 
 void ses_book_restore(struct ses_book *b, uint32_t slot, uint32_t at, uint32_t node) {
@@ -80,7 +153,10 @@ void ses_book_restore(struct ses_book *b, uint32_t slot, uint32_t at, uint32_t n
     ses_pages_move(b->pages, page, SES_PAGE_RESTORING);
     b->job[ses_page_id(page)] = (struct ses_job){.place = place, .slot = slot, .at = at};
     s->n_restores++;
-    b->config.tier->restore(b->config.tier->self, place_number(b, place), ses_page_id(page));
+    const struct ses_tier *tier = b->config.tier;
+    b->job[ses_page_id(page)].from_disk =
+        tier->on_disk != NULL && tier->on_disk(tier->self, place_number(b, place));
+    tier->restore(tier->self, place_number(b, place), ses_page_id(page));
 }
 
 /* The record is no good: what it stood for, and all behind it, is not known any more. */
@@ -88,8 +164,29 @@ static void lose(struct ses_book *b, ses_page_t place) {
     uint32_t node = ses_pages_node(b->pages, place);
     if (node == 0)
         return; /* forgotten, or restored by another lane, meanwhile */
+    if (ses_trie_copy(b->trie, node) == place) { /* the bytes are on the device as well */
+        ses_book_detach(b, node);
+        return;
+    }
     b->evicted += 1 + ses_book_forget_behind(b, node);
-    ses_book_drop_cached(b, ses_trie_remove(b->trie, node));
+    ses_book_forget_node(b, node);
+}
+
+/* How many of the matched tokens came from which tier. */
+static void count_tiers(const struct ses_book *b, struct ses_slot *s) {
+    uint32_t page_tokens = b->config.page_tokens;
+    s->answer.from_ram = s->answer.from_disk = 0;
+    for (uint32_t at = s->first_restored; at < s->n_pages; at++) {
+        uint32_t first = at * page_tokens;
+        if (first >= s->answer.matched || at >= s->first_restored + s->n_restored)
+            return;
+        uint32_t n = s->answer.matched - first;
+        n = n < page_tokens ? n : page_tokens;
+        if (b->job[ses_page_id(s->page[at])].from_disk)
+            s->answer.from_disk += n;
+        else
+            s->answer.from_ram += n;
+    }
 }
 
 void ses_book_restored(struct ses_book *b, uint32_t id, bool fine) {
@@ -104,12 +201,14 @@ void ses_book_restored(struct ses_book *b, uint32_t id, bool fine) {
         uint32_t rows = job.at * b->config.page_tokens;
         s->n_good = job.at < s->n_good ? job.at : s->n_good;
         s->answer.matched = rows < s->answer.matched ? rows : s->answer.matched;
-        s->answer.reason = s->answer.matched > 0 ? SES_HIT : SES_MISS_EVICTED;
+        s->answer.reason = s->answer.matched > 0 ? SES_HIT_CUT : SES_MISS_RECORD;
         lose(b, job.place);
     }
     ses_book_drop(b, job.place, SES_HOLD_JOB);
-    if (s->n_restores == 0)
-        ses_book_share(b, s, s->ask.ids, s->n_good * b->config.page_tokens, false);
+    if (s->n_restores > 0)
+        return;
+    count_tiers(b, s);
+    ses_book_share(b, s, s->ask.ids, s->n_good * b->config.page_tokens, false);
 }
 
 /* The longest waiting of those that pages were being parked for. */
@@ -142,4 +241,49 @@ bool ses_book_ready(struct ses_book *b, struct ses_answer *answer) {
             return true;
     }
     return false;
+}
+
+void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_record *out) {
+    ses_page_t handle = ses_pages_at(b->pages, page);
+    CHECK(handle != 0);
+    uint32_t node = ses_pages_node(b->pages, handle), parent = ses_trie_parent(b->trie, node);
+    *out = (struct ses_record){.space = *ses_trie_space(b->trie, node),
+                               .name = ses_trie_name(b->trie, node),
+                               .use = ses_trie_use(b->trie, node),
+                               .depth = ses_trie_depth(b->trie, node)};
+    if (parent != 0)
+        out->parent = ses_trie_name(b->trie, parent);
+    out->tokens = (uint32_t *)(uintptr_t)ses_trie_tokens(b->trie, node, &out->n_tokens);
+}
+
+bool ses_book_load(struct ses_book *b, const struct ses_record *r, uint32_t *place) {
+    struct ses_space own = ses_space_of(&b->config.key, r->space.tenant);
+    uint32_t parent = 0;
+    if (memcmp(own.key, r->space.key, sizeof own.key) != 0 || r->n_tokens == 0 ||
+        r->n_tokens > b->config.page_tokens)
+        return false;
+    if (r->depth > 0) {
+        parent = ses_trie_named(b->trie, &r->parent);
+        if (parent == 0 || ses_trie_depth(b->trie, parent) + 1 != r->depth)
+            return false;
+    }
+    ses_page_t page = ses_pages_take(b->pages, 0, SES_PLACE_TIER, SES_HOLD_TRIE);
+    if (page == 0)
+        return false;
+    uint32_t node =
+        ses_trie_load(b->trie, &own, parent, r->tokens, r->n_tokens, r->use, &r->name, page);
+    if (node == 0) {
+        ses_pages_drop(b->pages, page, SES_HOLD_TRIE);
+        return false;
+    }
+    ses_pages_move(b->pages, page, SES_PAGE_PARKED);
+    ses_pages_set_node(b->pages, page, node);
+    *place = place_number(b, page);
+    return true;
+}
+
+void ses_book_load_other(struct ses_book *b, const struct ses_record *r) {
+    if (r->depth == 0)
+        ses_heads_known(b->heads, r->space.tenant, ses_book_space_digest(&r->space), r->tokens,
+                        r->n_tokens);
 }

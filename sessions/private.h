@@ -13,16 +13,20 @@
 struct ses_node {
     struct ses_space space;
     uint64_t use;
-    uint64_t hash; /* of (space, parent, tokens); full nodes only */
     ses_page_t page;
+    ses_page_t copy; /* place in the tier beside a page on the device; 0: none */
+    struct ses_name name;
     uint32_t parent;
-    uint32_t chain;                 /* next node of the hash bucket, or of the free list */
+    uint32_t chain; /* next full node of the bucket of its name, or of the free list */
     uint32_t left, right, priority; /* among its siblings: a treap */
     uint32_t kids;                  /* root of the children's treap */
     uint32_t n_kids, n_kids_here;   /* all, and those on the device */
+    uint32_t n_kids_kept;           /* those with a place in the tier */
+    uint32_t want_before, want_after;
     uint32_t n_tokens, depth;
-    uint32_t busy; /* 1 when pinned, plus one for each busy child */
-    bool live, pinned, away;
+    uint32_t busy;  /* 1 when pinned, plus one for each busy child */
+    uint32_t keeps; /* operator's pins on it and behind it */
+    bool live, pinned, away, wanted, keep;
 };
 
 struct ses_trie {
@@ -34,7 +38,9 @@ struct ses_trie {
     uint32_t first_free;
     uint32_t n_live, n_idle;
     uint64_t tokens_held, clock, serial, compares;
-    struct ses_evict *order;
+    struct ses_evict *order;  /* who gives up a device page first */
+    struct ses_evict *places; /* who gives up a place in the tier first */
+    uint32_t first_wanted, last_wanted;
 };
 
 /* What stands on both sides of a sequence among the children of a node, and how much of it they
@@ -71,7 +77,8 @@ struct ses_slot {
     ses_page_t *page;   /* [pages_per_slot_max] */
     /* An admit that is answered later: asked waits for pages, restoring for the tier. */
     bool asked, restoring;
-    uint32_t n_restores;     /* under way */
+    uint32_t n_restores;                 /* under way */
+    uint32_t first_restored, n_restored; /* pages of the slot that a tier filled */
     uint32_t n_full, n_good; /* full pages that matched, and how many until the first bad record */
     uint64_t ticket;         /* order of those asked */
     struct ses_admit ask;
@@ -82,6 +89,8 @@ struct ses_slot {
 struct ses_job {
     ses_page_t place;
     uint32_t slot, at; /* restoring: the lane's page that is written */
+    bool from_disk;    /* restoring */
+    bool leaves;       /* parking: the device page is to be free then */
 };
 
 struct ses_book {
@@ -96,6 +105,7 @@ struct ses_book {
     uint32_t reserved;     /* over all slots */
     uint32_t evicted;      /* nodes since open */
     uint32_t n_parking;
+    bool held_back; /* the tier could not take a page */
     uint64_t tickets;
 };
 
@@ -104,8 +114,19 @@ void ses_book_hold(struct ses_book *b, ses_page_t page, enum ses_holder holder);
 void ses_book_drop(struct ses_book *b, ses_page_t page, enum ses_holder holder);
 /* The trie lets go of a page that it does not name any more. */
 void ses_book_drop_cached(struct ses_book *b, ses_page_t page);
+/* A node on the device gets a place in the tier beside its page; the place has a holder already. */
+void ses_book_attach(struct ses_book *b, uint32_t node, ses_page_t place);
+/* It loses its place again; nothing happens when it has none. */
+void ses_book_detach(struct ses_book *b, uint32_t node);
+/* A node that may go and has a place gives up its page on the device. */
+void ses_book_send_away(struct ses_book *b, uint32_t node);
+/* A node without children is forgotten, page, place and all. */
+void ses_book_forget_node(struct ses_book *b, uint32_t node);
+/* The node's place is wanted for another: what is only there is forgotten. */
+void ses_book_forget_place(struct ses_book *b, uint32_t node);
 /* Takes everything behind root out of the trie, leaves first; returns how many nodes. */
 uint32_t ses_book_forget_behind(struct ses_book *b, uint32_t root);
+uint64_t ses_book_space_digest(const struct ses_space *space);
 /* A page of its own for a lane; whoever calls has it reserved. */
 ses_page_t ses_book_take(struct ses_book *b);
 /* Tells the trie of rows [0, n_rows): whole pages, with tail the rest. Returns the last node. */

@@ -6,13 +6,18 @@
 
 #include "actors/protocol.h"
 
+struct ses_record;       /* sessions/record.h */
+struct ses_tiers_counts; /* sessions/tiers.h */
+
 /* Why a lookup found what it found. Names and texts: sessions/reason.h. */
 enum ses_reason {
     SES_HIT,          /* matched tokens found, all that could match */
     SES_HIT_CAPPED,   /* the whole prompt was found; one row is computed all the same */
+    SES_HIT_CUT,      /* a record of a tier was unreadable: what stands before it was reused */
     SES_MISS_NEW,     /* no session begins like this */
     SES_MISS_EVICTED, /* it was known and has been evicted */
     SES_MISS_KEY,     /* the tenant has it under another key (model, profile, ...) */
+    SES_MISS_RECORD,  /* it is known, but its first record in a tier was unreadable */
     SES_MISS_OFF,     /* the request or the operator switched reuse off */
     SES_REASONS
 };
@@ -25,11 +30,12 @@ enum ses_reason {
                                                                           uint32_t slot; uint32_t n_ids;                  \
                                                                           uint32_t max_tokens; uint32_t reuse;)           \
     /* matched tokens need no row; pages (planner's array given in table) were filled: n_pages covers n_ids rounded up   \
-     * to whole pages. When copy_src is not 0 the first copy_tokens of it must be copied to copy_dst before any row. */   \
+     * to whole pages. from_ram, from_disk: how many of them came from those tiers. When copy_src is not 0 the first copy_tokens of it must be copied to copy_dst before any row. */   \
     M(ses, admitted,  memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t matched;                \
                                                                           uint32_t n_pages; uint32_t reason;              \
                                                                           uint32_t copy_src; uint32_t copy_dst;           \
-                                                                          uint32_t copy_tokens;)                          \
+                                                                          uint32_t copy_tokens; uint32_t from_ram;        \
+                                                                          uint32_t from_disk;)                            \
     /* status NO_PAGES: can never fit; AGAIN: not now, the planner asks again after a release. */                         \
     M(ses, denied,    memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t status;                 \
                                                                           uint32_t pages_needed; uint32_t pages_free;)    \
@@ -51,6 +57,23 @@ enum ses_reason {
     /* The tier finished what it was told; page: the device's. status OK: the bytes are right. */                        \
     M(ses, parked,    tier,    memory,  none,        none,        none,   uint32_t page; uint32_t status;)                \
     M(ses, restored,  tier,    memory,  none,        none,        none,   uint32_t page; uint32_t status;)                \
+    /* The store of a rank: between a slot of its host memory and a record. record: what the bytes are, the memory's,     \
+     * unchanged until stored. stored: they are on disk, and indexed. */                                                   \
+    M(ses, store,     memory,  store,   stored,      none,        lane,   const struct ses_record *record;                \
+                                                                          uint32_t number; uint32_t slot;)                \
+    M(ses, stored,    store,   memory,  none,        none,        lane,   uint32_t slot; uint32_t rank; uint32_t status;) \
+    M(ses, load,      memory,  store,   loaded,      none,        lane,   uint32_t number; uint32_t slot;)                \
+    M(ses, loaded,    store,   memory,  none,        none,        lane,   uint32_t slot; uint32_t rank; uint32_t status;) \
+    M(ses, erase,     memory,  store,   erased,      none,        none,   uint32_t number;)                               \
+    M(ses, erased,    store,   memory,  none,        none,        none,   uint32_t number; uint32_t rank;)                \
+    /* Everything that can be saved is saved. unsaved: pages that no disk took, and why. */                               \
+    M(ses, flush,     client,  memory,  flushed,     none,        request, uint64_t token;)                               \
+    M(ses, flushed,   memory,  client,  none,        none,        request, uint64_t token; uint32_t unsaved;              \
+                                                                          uint32_t status;)                               \
+    M(ses, weigh,     client,  memory,  weighed,     none,        request, uint64_t token;)                               \
+    /* counts belong to the memory; to be read on its worker only. NULL: there are no tiers. */                           \
+    M(ses, weighed,   memory,  client,  none,        none,        request, uint64_t token;                                \
+                                                                          const struct ses_tiers_counts *counts;)         \
     M(ses, forget,    client,  memory,  forgotten,   none,        request, uint64_t token;)                               \
     M(ses, forgotten, memory,  client,  none,        none,        request, uint64_t token; uint32_t pages;)               \
     M(ses, count,     client,  memory,  counted,     none,        request, uint64_t token;)                               \
@@ -73,6 +96,8 @@ SES_PROTOCOL(ACT_GEN_STRUCT)
  * I6  The news that a page was freed come to the planner before an answer that gives it out again.
  * I7  A page or place that the tier was told to copy is used for nothing else until parked or
  *     restored; a lane maps a restored page only when its bytes are right.
+ * I8  A record exists for the memory only when every rank's store said stored; its number is used
+ *     again only when every one said erased.
  */
 
 #endif

@@ -16,6 +16,7 @@
 #ifndef SESSIONS_TIER_H
 #define SESSIONS_TIER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ses_tier {
@@ -23,6 +24,8 @@ struct ses_tier {
     void *self;
     void (*park)(void *self, uint32_t page, uint32_t place);
     void (*restore)(void *self, uint32_t place, uint32_t page);
+    /* Optional: would a restore have to read a disk? NULL: no. */
+    bool (*on_disk)(void *self, uint32_t place);
     /* The place's bytes are not wanted any more. */
     void (*forget)(void *self, uint32_t place);
 };

@@ -39,9 +39,11 @@ enum status ses_trie_open(uint32_t n_nodes, uint32_t page_tokens, struct ses_tri
     struct ses_node *node = calloc(all, sizeof *node);
     uint32_t *tokens = calloc(all, page_tokens * sizeof *tokens);
     uint32_t *bucket = calloc(buckets, sizeof *bucket);
-    struct ses_evict *order = NULL;
+    struct ses_evict *order = NULL, *places = NULL;
     if (t == NULL || node == NULL || tokens == NULL || bucket == NULL ||
-        ses_evict_open(n_nodes, &order, NULL) != STATUS_OK) {
+        ses_evict_open(n_nodes, &order, NULL) != STATUS_OK ||
+        ses_evict_open(n_nodes, &places, NULL) != STATUS_OK) {
+        ses_evict_close(order);
         free(t);
         free(node);
         free(tokens);
@@ -55,7 +57,8 @@ enum status ses_trie_open(uint32_t n_nodes, uint32_t page_tokens, struct ses_tri
                            .tokens = tokens,
                            .bucket = bucket,
                            .bucket_mask = buckets - 1,
-                           .order = order};
+                           .order = order,
+                           .places = places};
     for (uint32_t id = n_nodes; id > 0; id--) {
         node[id].chain = t->first_free;
         t->first_free = id;
@@ -67,6 +70,7 @@ enum status ses_trie_open(uint32_t n_nodes, uint32_t page_tokens, struct ses_tri
 void ses_trie_close(struct ses_trie *t) {
     if (t == NULL)
         return;
+    ses_evict_close(t->places);
     ses_evict_close(t->order);
     free(t->bucket);
     free(t->tokens);
@@ -80,13 +84,24 @@ static struct ses_node *node_of(const struct ses_trie *t, uint32_t node) {
     return &t->node[node];
 }
 
-static uint64_t page_hash(const struct ses_trie *t, const struct ses_space *space, uint32_t parent,
-                          const uint32_t *tokens) {
-    /* A parent's id is not given to another node while it has children, so it stands for all tokens
-     * before. */
-    uint64_t seed = space->key[0] ^ space->key[1] * 3 ^ space->tenant * 5 ^
-                    (uint64_t)parent * 0x9e3779b97f4a7c15u;
-    return XXH3_64bits_withSeed(tokens, t->page_tokens * sizeof *tokens, seed);
+static struct ses_name name_of(const struct ses_trie *t, const struct ses_space *space,
+                               uint32_t parent, const uint32_t *tokens, uint32_t n) {
+    XXH128_hash_t own = XXH3_128bits(tokens, n * sizeof *tokens);
+    const struct ses_name *before = &t->node[parent].name;
+    const uint64_t words[] = {space->key[0],
+                              space->key[1],
+                              space->tenant,
+                              parent != 0 ? before->word[0] : 0,
+                              parent != 0 ? before->word[1] : 0,
+                              n,
+                              own.low64,
+                              own.high64};
+    XXH128_hash_t all = XXH3_128bits(words, sizeof words);
+    return (struct ses_name){{all.low64, all.high64}};
+}
+
+static bool same_name(const struct ses_name *a, const struct ses_name *b) {
+    return a->word[0] == b->word[0] && a->word[1] == b->word[1];
 }
 
 static bool same_space(const struct ses_space *a, const struct ses_space *b) {
@@ -95,13 +110,15 @@ static bool same_space(const struct ses_space *a, const struct ses_space *b) {
 
 /* The child of parent with exactly this full page; 0: none. */
 static uint32_t find_full(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
-                          const uint32_t *tokens, uint64_t hash) {
-    uint32_t id = t->bucket[hash & t->bucket_mask];
+                          const uint32_t *tokens) {
+    struct ses_name name = name_of(t, space, parent, tokens, t->page_tokens);
+    uint32_t id = t->bucket[name.word[0] & t->bucket_mask];
     for (int i = 0; i < CHAIN_MAX; i++, id = t->node[id].chain) {
         if (id == 0)
             return 0;
         const struct ses_node *node = &t->node[id];
-        if (node->hash != hash || node->parent != parent || !same_space(&node->space, space))
+        if (!same_name(&node->name, &name) || node->parent != parent ||
+            !same_space(&node->space, space))
             continue;
         t->compares++;
         if (memcmp(ses_node_tokens(t, id), tokens, t->page_tokens * sizeof *tokens) == 0)
@@ -115,7 +132,7 @@ struct ses_match ses_trie_find(struct ses_trie *t, const struct ses_space *space
     struct ses_match match = {0};
     uint32_t parent = 0;
     for (; n >= t->page_tokens; n -= t->page_tokens, ids += t->page_tokens) {
-        uint32_t node = find_full(t, space, parent, ids, page_hash(t, space, parent, ids));
+        uint32_t node = find_full(t, space, parent, ids);
         if (node == 0)
             break;
         path[match.n_full++] = parent = node;
@@ -136,7 +153,12 @@ struct ses_match ses_trie_find(struct ses_trie *t, const struct ses_space *space
     return match;
 }
 
-/* Keeps the heap of candidates what its definition says, after anything about the node changed. */
+/* It has a place in the tier. */
+static bool kept(const struct ses_node *node) {
+    return node->away || node->copy != 0;
+}
+
+/* Keeps the heaps of candidates what they are defined as, after anything about the node changed. */
 static void settle(struct ses_trie *t, uint32_t id) {
     const struct ses_node *node = &t->node[id];
     bool may_go = id != 0 && node->live && node->busy == 0 && !node->away && node->n_kids_here == 0;
@@ -144,6 +166,12 @@ static void settle(struct ses_trie *t, uint32_t id) {
         ses_evict_put(t->order, id, node->use, node->depth);
     if (!may_go && id != 0)
         ses_evict_remove(t->order, id);
+    bool may_give = id != 0 && node->live && node->busy == 0 && kept(node) &&
+                    node->n_kids_kept == 0 && node->keeps == 0;
+    if (may_give && !ses_evict_has(t->places, id))
+        ses_evict_put(t->places, id, node->use, node->depth);
+    if (!may_give && id != 0)
+        ses_evict_remove(t->places, id);
 }
 
 static void busy_add(struct ses_trie *t, uint32_t id) {
@@ -188,6 +216,7 @@ void ses_trie_touch(struct ses_trie *t, uint32_t id) {
     for (; id != 0; id = t->node[id].parent) {
         node_of(t, id)->use = t->clock;
         ses_evict_remove(t->order, id);
+        ses_evict_remove(t->places, id);
         settle(t, id);
     }
 }
@@ -202,8 +231,72 @@ void ses_trie_move(struct ses_trie *t, uint32_t id, ses_page_t page, bool away) 
     if (node->busy == 0)
         t->n_idle += away ? -1 : 1;
     t->node[node->parent].n_kids_here += away ? -1 : 1;
+    if (node->copy == 0)
+        t->node[node->parent].n_kids_kept += away ? 1 : -1;
     settle(t, id);
     settle(t, node->parent);
+}
+
+void ses_trie_set_copy(struct ses_trie *t, uint32_t id, ses_page_t copy) {
+    struct ses_node *node = node_of(t, id);
+    bool before = kept(node);
+    CHECK((node->copy == 0) != (copy == 0));
+    node->copy = copy;
+    t->node[node->parent].n_kids_kept += (uint32_t)kept(node) - (uint32_t)before;
+    settle(t, id);
+    settle(t, node->parent);
+}
+
+ses_page_t ses_trie_copy(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->copy;
+}
+
+void ses_trie_want(struct ses_trie *t, uint32_t id) {
+    struct ses_node *node = node_of(t, id);
+    if (node->wanted)
+        return;
+    node->wanted = true;
+    node->want_after = 0;
+    node->want_before = t->last_wanted;
+    if (t->last_wanted != 0)
+        t->node[t->last_wanted].want_after = id;
+    else
+        t->first_wanted = id;
+    t->last_wanted = id;
+}
+
+void ses_trie_unwant(struct ses_trie *t, uint32_t id) {
+    struct ses_node *node = node_of(t, id);
+    if (!node->wanted)
+        return;
+    node->wanted = false;
+    if (node->want_before != 0)
+        t->node[node->want_before].want_after = node->want_after;
+    else
+        t->first_wanted = node->want_after;
+    if (node->want_after != 0)
+        t->node[node->want_after].want_before = node->want_before;
+    else
+        t->last_wanted = node->want_before;
+}
+
+uint32_t ses_trie_wanted(const struct ses_trie *t) {
+    return t->first_wanted;
+}
+
+void ses_trie_keep(struct ses_trie *t, uint32_t id, bool on) {
+    struct ses_node *node = node_of(t, id);
+    if (node->keep == on)
+        return;
+    node->keep = on;
+    for (; id != 0; id = t->node[id].parent) {
+        t->node[id].keeps += on ? 1 : -1;
+        settle(t, id);
+    }
+}
+
+bool ses_trie_keeps(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->keep;
 }
 
 static uint32_t new_node(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
@@ -215,6 +308,7 @@ static uint32_t new_node(struct ses_trie *t, const struct ses_space *space, uint
     *node = (struct ses_node){.space = *space,
                               .use = t->clock,
                               .page = page,
+                              .name = name_of(t, space, parent, tokens, n),
                               .parent = parent,
                               .n_tokens = n,
                               .depth = parent == 0 ? 0 : t->node[parent].depth + 1,
@@ -226,13 +320,27 @@ static uint32_t new_node(struct ses_trie *t, const struct ses_space *space, uint
     return id;
 }
 
+/* A new node takes its place among its siblings. */
+static void link_node(struct ses_trie *t, uint32_t parent, uint32_t id) {
+    struct ses_node *node = &t->node[id];
+    ses_order_insert(t, parent, id);
+    if (node->n_tokens == t->page_tokens) {
+        uint32_t *bucket = &t->bucket[node->name.word[0] & t->bucket_mask];
+        node->chain = *bucket;
+        *bucket = id;
+    }
+    t->node[parent].n_kids++;
+    t->node[parent].n_kids_here += !node->away;
+    t->node[parent].n_kids_kept += kept(node);
+    settle(t, parent);
+    settle(t, id);
+}
+
 struct ses_added ses_trie_add(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
                               const uint32_t *tokens, uint32_t n, ses_page_t page) {
     CHECK(n > 0 && n <= t->page_tokens);
     CHECK(parent == 0 || node_of(t, parent)->n_tokens == t->page_tokens);
     CHECK(parent == 0 || !node_of(t, parent)->away);
-    bool full = n == t->page_tokens;
-    uint64_t hash = full ? page_hash(t, space, parent, tokens) : 0;
     struct ses_neighbours beside = ses_order_find(t, parent, space, tokens, n);
     uint32_t there = beside.equal != 0          ? beside.equal
                      : beside.after_tokens == n ? beside.after /* it goes on longer */
@@ -240,30 +348,56 @@ struct ses_added ses_trie_add(struct ses_trie *t, const struct ses_space *space,
     if (there != 0)
         return (struct ses_added){.node = there};
     struct ses_added added = {.added = true};
-    if (beside.before != 0 && beside.before_tokens == t->node[beside.before].n_tokens)
+    if (beside.before != 0 && beside.before_tokens == t->node[beside.before].n_tokens) {
+        added.dropped_copy = t->node[beside.before].copy;
+        if (added.dropped_copy != 0)
+            ses_trie_set_copy(t, beside.before, 0);
         added.dropped = ses_trie_remove(t, beside.before);
-    added.node = new_node(t, space, parent, tokens, n, page);
-    ses_order_insert(t, parent, added.node);
-    if (full) {
-        uint32_t *bucket = &t->bucket[hash & t->bucket_mask];
-        t->node[added.node].hash = hash;
-        t->node[added.node].chain = *bucket;
-        *bucket = added.node;
     }
-    t->node[parent].n_kids++;
-    t->node[parent].n_kids_here++;
-    settle(t, parent);
-    settle(t, added.node);
+    added.node = new_node(t, space, parent, tokens, n, page);
+    link_node(t, parent, added.node);
     return added;
+}
+
+uint32_t ses_trie_named(const struct ses_trie *t, const struct ses_name *name) {
+    uint32_t id = t->bucket[name->word[0] & t->bucket_mask];
+    while (id != 0 && !same_name(&t->node[id].name, name))
+        id = t->node[id].chain;
+    return id;
+}
+
+uint32_t ses_trie_load(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
+                       const uint32_t *tokens, uint32_t n, uint64_t use,
+                       const struct ses_name *name, ses_page_t place) {
+    CHECK(n > 0 && n <= t->page_tokens);
+    CHECK(parent == 0 || node_of(t, parent)->n_tokens == t->page_tokens);
+    struct ses_name own = name_of(t, space, parent, tokens, n);
+    if (!same_name(&own, name))
+        return 0;
+    struct ses_neighbours beside = ses_order_find(t, parent, space, tokens, n);
+    if (beside.equal != 0 || (beside.after != 0 && beside.after_tokens == n) ||
+        (beside.before != 0 && beside.before_tokens == t->node[beside.before].n_tokens))
+        return 0;
+    uint32_t id = new_node(t, space, parent, tokens, n, place);
+    struct ses_node *node = &t->node[id];
+    node->away = true;
+    node->use = use;
+    t->n_idle--;
+    if (use > t->clock)
+        t->clock = use;
+    link_node(t, parent, id);
+    return id;
 }
 
 ses_page_t ses_trie_remove(struct ses_trie *t, uint32_t id) {
     struct ses_node *node = node_of(t, id);
-    CHECK(node->n_kids == 0);
+    CHECK(node->n_kids == 0 && node->copy == 0);
     uint32_t parent = node->parent;
+    ses_trie_unwant(t, id);
+    ses_trie_keep(t, id, false);
     ses_order_remove(t, parent, id);
     if (node->n_tokens == t->page_tokens) {
-        uint32_t *link = &t->bucket[node->hash & t->bucket_mask];
+        uint32_t *link = &t->bucket[node->name.word[0] & t->bucket_mask];
         while (*link != id) {
             CHECK(*link != 0);
             link = &t->node[*link].chain;
@@ -277,6 +411,8 @@ ses_page_t ses_trie_remove(struct ses_trie *t, uint32_t id) {
     if (!node->away) {
         t->node[parent].n_kids_here--;
         t->n_idle--;
+    } else {
+        t->node[parent].n_kids_kept--;
     }
     t->n_live--;
     t->tokens_held -= node->n_tokens;
@@ -333,6 +469,18 @@ uint32_t ses_trie_least(const struct ses_trie *t) {
     return ses_evict_least(t->order);
 }
 
+uint32_t ses_trie_least_kept(const struct ses_trie *t) {
+    return ses_evict_least(t->places);
+}
+
+struct ses_name ses_trie_name(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->name;
+}
+
+uint64_t ses_trie_use(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->use;
+}
+
 uint32_t ses_trie_n_idle(const struct ses_trie *t) {
     return t->n_idle;
 }
@@ -356,7 +504,7 @@ uint64_t ses_trie_bytes(const struct ses_trie *t) {
 }
 
 static bool in_bucket(const struct ses_trie *t, uint32_t id) {
-    uint32_t steps = 0, at = t->bucket[t->node[id].hash & t->bucket_mask];
+    uint32_t steps = 0, at = t->bucket[t->node[id].name.word[0] & t->bucket_mask];
     while (at != 0 && at != id && steps++ <= t->n_live)
         at = t->node[at].chain;
     return at == id;
@@ -364,7 +512,7 @@ static bool in_bucket(const struct ses_trie *t, uint32_t id) {
 
 /* What a node says of itself, against what its children and its parent are. */
 static bool node_audit(const struct ses_trie *t, uint32_t id, const uint32_t *busy_kids,
-                       const uint32_t *kids_here) {
+                       const uint32_t *kids_here, const uint32_t *kids_kept) {
     const struct ses_node *node = &t->node[id], *parent = &t->node[node->parent];
     bool full = node->n_tokens == t->page_tokens;
     bool placed = node->parent == 0
@@ -373,31 +521,36 @@ static bool node_audit(const struct ses_trie *t, uint32_t id, const uint32_t *bu
                             node->depth == parent->depth + 1 && (node->away || !parent->away) &&
                             same_space(&node->space, &parent->space);
     bool leaf = full || node->n_kids == 0;
-    bool counted =
-        node->busy == (node->pinned ? 1 : 0) + busy_kids[id] && node->n_kids_here == kids_here[id];
+    bool counted = node->busy == (node->pinned ? 1 : 0) + busy_kids[id] &&
+                   node->n_kids_here == kids_here[id] && node->n_kids_kept == kids_kept[id] &&
+                   (node->copy == 0 || !node->away);
     bool listed =
-        ses_evict_has(t->order, id) == (node->busy == 0 && !node->away && node->n_kids_here == 0);
+        ses_evict_has(t->order, id) == (node->busy == 0 && !node->away && node->n_kids_here == 0) &&
+        ses_evict_has(t->places, id) ==
+            (node->busy == 0 && kept(node) && node->n_kids_kept == 0 && node->keeps == 0);
     return placed && leaf && counted && listed && (!full || in_bucket(t, id));
 }
 
 bool ses_trie_audit(const struct ses_trie *t, struct status_note *note) {
     size_t all = (size_t)t->n_nodes_max + 1;
     uint32_t *busy_kids = calloc(all, sizeof *busy_kids),
-             *kids_here = calloc(all, sizeof *kids_here);
+             *kids_here = calloc(all, sizeof *kids_here),
+             *kids_kept = calloc(all, sizeof *kids_kept);
     uint32_t bad = 0, n_live = 0, n_idle = 0, n_listed = 0, n_kids = 0;
     uint64_t tokens = 0;
-    bool fine = busy_kids != NULL && kids_here != NULL;
+    bool fine = busy_kids != NULL && kids_here != NULL && kids_kept != NULL;
     for (uint32_t id = 1; fine && id < all; id++)
         if (t->node[id].live) {
             busy_kids[t->node[id].parent] += t->node[id].busy > 0;
             kids_here[t->node[id].parent] += !t->node[id].away;
+            kids_kept[t->node[id].parent] += kept(&t->node[id]);
         }
     for (uint32_t id = 0; fine && id < all; id++) {
         const struct ses_node *node = &t->node[id];
         if (id != 0 && !node->live)
             continue;
         fine = ses_order_audit(t, id, &n_kids) && n_kids == node->n_kids &&
-               (id == 0 || node_audit(t, id, busy_kids, kids_here));
+               (id == 0 || node_audit(t, id, busy_kids, kids_here, kids_kept));
         bad = fine ? 0 : id;
         n_listed += n_kids;
         if (id == 0)
@@ -408,6 +561,7 @@ bool ses_trie_audit(const struct ses_trie *t, struct status_note *note) {
     }
     free(busy_kids);
     free(kids_here);
+    free(kids_kept);
     fine = fine && n_live == t->n_live && n_listed == n_live && n_idle == t->n_idle &&
            tokens == t->tokens_held;
     if (!fine)

@@ -28,6 +28,10 @@ struct ses_space {
     uint64_t tenant;
 };
 
+struct ses_name {
+    uint64_t word[2];
+};
+
 struct ses_trie;
 
 struct ses_match {
@@ -38,8 +42,9 @@ struct ses_match {
 
 struct ses_added {
     uint32_t node;
-    bool added;         /* false: an equal or longer node was there, the page was not taken */
-    ses_page_t dropped; /* page of a shorter partial node that the new one replaced; 0: none */
+    bool added;              /* false: an equal or longer node was there, the page was not taken */
+    ses_page_t dropped;      /* page of a shorter partial node that the new one replaced; 0: none */
+    ses_page_t dropped_copy; /* and its place in the tier */
 };
 
 struct ses_space ses_space_of(const struct ses_key *key, uint64_t tenant);
@@ -57,7 +62,15 @@ struct ses_match ses_trie_find(struct ses_trie *t, const struct ses_space *space
  * holds the page for the trie when `added`, and stops holding `dropped`. The new node is idle. */
 struct ses_added ses_trie_add(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
                               const uint32_t *tokens, uint32_t n, ses_page_t page);
-/* Forgets a node without children; returns its page. */
+/* At start: a node whose bytes are in the tier at place, behind a parent that was loaded before. 0
+ * when the name is not that of the tokens, or a sibling says the same, more or fewer tokens: the
+ * place is not taken then. */
+uint32_t ses_trie_load(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
+                       const uint32_t *tokens, uint32_t n, uint64_t use,
+                       const struct ses_name *name, ses_page_t place);
+/* The node of a full page with that name; 0: none. */
+uint32_t ses_trie_named(const struct ses_trie *t, const struct ses_name *name);
+/* Forgets a node without children and without a copy; returns its page. */
 ses_page_t ses_trie_remove(struct ses_trie *t, uint32_t node);
 
 /* The node's own page has a first holder besides the trie, or lost its last one. */
@@ -69,11 +82,26 @@ void ses_trie_touch(struct ses_trie *t, uint32_t node);
  * before their parent. */
 void ses_trie_move(struct ses_trie *t, uint32_t node, ses_page_t page, bool away);
 
+/* A place in the tier that holds the bytes of a node that is on the device too; 0: none. */
+void ses_trie_set_copy(struct ses_trie *t, uint32_t node, ses_page_t copy);
+ses_page_t ses_trie_copy(const struct ses_trie *t, uint32_t node);
+/* A list of nodes whose bytes should be copied to the tier, first come first served; a node that is
+ * forgotten leaves it. */
+void ses_trie_want(struct ses_trie *t, uint32_t node);
+void ses_trie_unwant(struct ses_trie *t, uint32_t node);
+uint32_t ses_trie_wanted(const struct ses_trie *t); /* the first; 0: none */
+/* The operator's pin: the node and all before it keep their places in the tier. */
+void ses_trie_keep(struct ses_trie *t, uint32_t node, bool on);
+bool ses_trie_keeps(const struct ses_trie *t, uint32_t node);
+
 ses_page_t ses_trie_page(const struct ses_trie *t, uint32_t node);
 uint32_t ses_trie_parent(const struct ses_trie *t, uint32_t node);
 /* Any child; 0: none. */
 uint32_t ses_trie_child(const struct ses_trie *t, uint32_t node);
 uint32_t ses_trie_depth(const struct ses_trie *t, uint32_t node); /* pages before it */
+/* Digest of space, parent's digest and tokens: a name that lasts. */
+struct ses_name ses_trie_name(const struct ses_trie *t, uint32_t node);
+uint64_t ses_trie_use(const struct ses_trie *t, uint32_t node);
 const uint32_t *ses_trie_tokens(const struct ses_trie *t, uint32_t node, uint32_t *n);
 const struct ses_space *ses_trie_space(const struct ses_trie *t, uint32_t node);
 bool ses_trie_live(const struct ses_trie *t, uint32_t node);
@@ -84,6 +112,8 @@ bool ses_trie_away(const struct ses_trie *t, uint32_t node);
 /* The idle node on the device that goes first (least recently used, no child on the device); 0:
  * none. */
 uint32_t ses_trie_least(const struct ses_trie *t);
+/* The idle node with a place in the tier that gives it up first (no child has one); 0: none. */
+uint32_t ses_trie_least_kept(const struct ses_trie *t);
 uint32_t ses_trie_n_idle(const struct ses_trie *t); /* idle nodes on the device */
 uint32_t ses_trie_n_nodes(const struct ses_trie *t);
 uint64_t

@@ -125,7 +125,8 @@ void desk_on_started(struct act_ctx *ctx, struct door_desk *d, act_id_t from,
     r->n_prompt = m->n_prompt;
     r->n_resumed = m->n_resumed;
     struct door_event e = {.kind = DOOR_EVENT_STARTED,
-                           .value = {m->n_prompt, m->n_resumed, m->reason, m->queued_us}};
+                           .value = {m->n_prompt, m->n_resumed, m->reason, m->queued_us},
+                           .more = {m->from_ram, m->from_disk}};
     desk_event(d, ctx, r, &e);
 }
 

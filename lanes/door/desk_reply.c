@@ -132,6 +132,8 @@ static void out_event(struct door_out *o, const struct door_event *e) {
     case DOOR_EVENT_STARTED:
         door_out_u64(o, "prompt_tokens", e->value[0]);
         door_out_u64(o, "resumed_tokens", e->value[1]);
+        door_out_u64(o, "from_ram", e->more[0]);
+        door_out_u64(o, "from_disk", e->more[1]);
         door_out_str(o, "memory", ses_reason_name((enum ses_reason)e->value[2]));
         door_out_u64(o, "queued_us", e->value[3]);
         break;
@@ -213,6 +215,12 @@ static void out_engine(struct door_out *o, const struct lane_counters *c) {
     door_out_u64(o, "drafted", c->drafted);
     door_out_u64(o, "accepted", c->accepted);
     door_out_u64(o, "resumed", c->resumed);
+    door_out_u64(o, "resumed_ram", c->resumed_ram);
+    door_out_u64(o, "resumed_disk", c->resumed_disk);
+    door_out_object(o, "memory");
+    for (int i = 0; i < SES_REASONS; i++)
+        door_out_u64(o, ses_reason_name((enum ses_reason)i), c->reasons[i]);
+    door_out_end(o, '}');
     door_out_u64(o, "requests", c->requests);
     door_out_u64(o, "refused", c->refused);
     door_out_u64(o, "cancelled", c->cancelled);

@@ -37,7 +37,7 @@ struct door_event {
     uint64_t hash;
     uint32_t value
         [4]; /* started: n_prompt, n_resumed, reason, queued_us; ended: end, status, n_new, rows */
-    uint32_t more[2]; /* ended: drafted, accepted */
+    uint32_t more[2]; /* started: from_ram, from_disk; ended: drafted, accepted */
     struct krn_top top[KRN_TOP_MAX];
     uint8_t bytes[DOOR_EVENT_BYTES_MAX];
 };

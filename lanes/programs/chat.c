@@ -146,9 +146,12 @@ static void chat_over(struct act_ctx *ctx, struct client *c, struct client_call 
         }
     } else {
         if (!h->quiet)
-            fprintf(stderr, "  [%u prompt tokens, %u resumed (%s), %u new, first after %.1f ms]\n",
+            fprintf(stderr,
+                    "  [%u prompt tokens, %u resumed (%s; RAM %u, disk %u), %u new, first after "
+                    "%.1f ms]\n",
                     call->n_prompt, call->n_resumed, ses_reason_name((enum ses_reason)call->reason),
-                    call->n_new, (double)(call->first_ns - call->submit_ns) / 1e6);
+                    call->from_ram, call->from_disk, call->n_new,
+                    (double)(call->first_ns - call->submit_ns) / 1e6);
         if (!chat_add(h, "assistant", call->text != NULL ? call->text : "", call->text_bytes)) {
             chat_stop(ctx, h, STATUS_NO_MEMORY);
             return;

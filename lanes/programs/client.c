@@ -112,6 +112,8 @@ static void client_receive(struct act_ctx *ctx, void *state, const struct act_ms
         struct client_call *call = client_find(c, m->request);
         call->n_prompt = m->n_prompt;
         call->n_resumed = m->n_resumed;
+        call->from_ram = m->from_ram;
+        call->from_disk = m->from_disk;
         call->reason = m->reason;
         break;
     }
@@ -182,7 +184,8 @@ void client_submit(struct act_ctx *ctx, struct client *c, struct client_call *ca
     call->state = CLIENT_SENT;
     call->lane = 0;
     call->refused = call->cancel_sent = false;
-    call->n_new = call->n_resumed = call->reason = call->drafted = call->accepted = call->rows = 0;
+    call->n_new = call->n_resumed = call->from_ram = call->from_disk = call->reason =
+        call->drafted = call->accepted = call->rows = 0;
     call->n_prompt = call->request.n_prompt;
     call->text_bytes = 0;
     call->first_ns = call->end_ns = 0;

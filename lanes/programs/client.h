@@ -28,7 +28,7 @@ struct client_call {
     enum lane_end end;
     enum status status;
     uint64_t value, limit; /* of a refusal */
-    uint32_t n_new, n_prompt, n_resumed, reason, drafted, accepted, rows;
+    uint32_t n_new, n_prompt, n_resumed, from_ram, from_disk, reason, drafted, accepted, rows;
     uint64_t submit_ns, first_ns, end_ns; /* 0: not yet */
 };
 

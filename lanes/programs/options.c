@@ -121,6 +121,22 @@ enum status options_u64(const struct options *o, enum option_id id, uint64_t min
     return STATUS_OK;
 }
 
+enum status options_bytes(const struct options *o, enum option_id id, uint64_t of, uint64_t *out,
+                          struct status_note *note) {
+    const char *text = options_text(o, id, NULL);
+    size_t n = text != NULL ? strlen(text) : 0;
+    if (n < 2 || text[n - 1] != '%')
+        return options_u64(o, id, 1, UINT64_MAX, true, out, note);
+    char *end;
+    unsigned long v = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || end != text + n - 1 || v == 0 || v > 100)
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "--%s '%s' is no size and no percentage from 1%% to 100%%",
+                          option_table[id].name, text);
+    *out = of / 100 * v;
+    return STATUS_OK;
+}
+
 enum status options_u32(const struct options *o, enum option_id id, uint32_t min, uint32_t max,
                         uint32_t *out, struct status_note *note) {
     uint64_t v = *out;
@@ -204,6 +220,12 @@ enum status options_engine(const struct options *o, struct lane_engine_config *c
     TRY(options_u32(o, OPT_threads, 1, 256, &c->threads, note));
     TRY(options_u32(o, OPT_context, 2, KRN_CONTEXT_MAX, &c->context, note));
     TRY(options_u64(o, OPT_kv_bytes, 1, UINT64_MAX, true, &c->kv_bytes, note));
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (options_has(o, OPT_device_cache) && options_has(o, OPT_kv_bytes))
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "--device-cache and --kv-bytes mean the same: give one of them");
+    TRY(options_bytes(o, OPT_device_cache, memory, &c->kv_bytes, note));
+    TRY(options_bytes(o, OPT_ram_cache, memory, &c->ram_cache, note));
     TRY(options_u32(o, OPT_lanes, 1, 256, &c->lanes_max, note));
     TRY(options_u32(o, OPT_queue, 1, 768, &c->queue_max, note));
     TRY(options_u32(o, OPT_round_tokens, 1, 65536, &c->round_tokens, note));

@@ -52,6 +52,9 @@ const char *options_text(const struct options *o, enum option_id id, const char 
  * keeps its value when not given. */
 enum status options_u64(const struct options *o, enum option_id id, uint64_t min, uint64_t max,
                         bool sizes, uint64_t *out, struct status_note *note);
+/* The same as sizes, or N%: a percentage of `of`. */
+enum status options_bytes(const struct options *o, enum option_id id, uint64_t of, uint64_t *out,
+                          struct status_note *note);
 enum status options_u32(const struct options *o, enum option_id id, uint32_t min, uint32_t max,
                         uint32_t *out, struct status_note *note);
 /* A finite number within [min, max]. */

@@ -10,6 +10,7 @@
 #include "lanes/programs/client.h"
 #include "lanes/programs/input.h"
 #include "lanes/programs/options.h"
+#include "sessions/reason.h"
 
 enum { RUN_SESSIONS_MAX = 1024 };
 
@@ -213,11 +214,13 @@ static void run_print_json(const struct run *r, const struct run_session *s) {
         json_array_append_new(ids, json_integer(c->ids[i]));
     char hex[65];
     run_sha256(c->ids, c->n_new, hex);
-    json_t *line =
-        json_pack("{s:i, s:o, s:s, s:s, s:i, s:i, s:i, s:i}", "session", (int)(s - r->sessions),
-                  "ids", ids, "stop", c->refused ? "refused" : client_end_name(c->end), "sha256",
-                  hex, "prompt_tokens", (int)s->n_prompt, "resumed", (int)c->n_resumed, "drafted",
-                  (int)c->drafted, "accepted", (int)c->accepted);
+    json_t *line = json_pack("{s:i, s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:i, s:i}", "session",
+                             (int)(s - r->sessions), "ids", ids, "stop",
+                             c->refused ? "refused" : client_end_name(c->end), "sha256", hex,
+                             "prompt_tokens", (int)s->n_prompt, "resumed", (int)c->n_resumed,
+                             "drafted", (int)c->drafted, "accepted", (int)c->accepted, "memory",
+                             ses_reason_name((enum ses_reason)c->reason), "from_ram",
+                             (int)c->from_ram, "from_disk", (int)c->from_disk);
     if (c->text_bytes > 0)
         json_object_set_new(line, "text", input_json_text(c->text, c->text_bytes));
     if (c->status != STATUS_OK) {

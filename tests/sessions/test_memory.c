@@ -312,6 +312,7 @@ static struct ses_memory *open_memory(uint64_t seed, uint32_t requests, bool wit
                                        .tables = scene.tables,
                                        .tier = with_tier ? &tier : NULL,
                                        .n_places = with_tier ? PLACES : 0,
+                                       .early = with_tier && seed % 2 == 0,
                                        .free_low = 4 + seed % 8};
     struct ses_memory *memory;
     struct status_note note;

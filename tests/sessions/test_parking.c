@@ -170,7 +170,7 @@ START_TEST(test_bad_record) {
             finish(k != bad);
         EXPECT(ready(&answer));
         EXPECT_EQ(answer.admitted.matched, bad * PAGE_TOKENS);
-        EXPECT_EQ(answer.admitted.reason, bad > 0 ? SES_HIT : SES_MISS_EVICTED);
+        EXPECT_EQ(answer.admitted.reason, bad > 0 ? SES_HIT_CUT : SES_MISS_RECORD);
         EXPECT_EQ(counted().nodes, bad);
         EXPECT_EQ(n_used, 0);
         release(1, IDS, 1);

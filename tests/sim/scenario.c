@@ -332,6 +332,11 @@ static void sc_receive(struct act_ctx *ctx, void *state, const struct act_msg *m
         q->started = true;
         q->resumed = m->n_resumed;
         s->result->resumed += m->n_resumed;
+        s->result->from_ram += m->from_ram;
+        s->result->from_disk += m->from_disk;
+        if (m->from_ram + m->from_disk > m->n_resumed)
+            sc_fail(s, "more came from tiers than was resumed", m->request, m->from_ram,
+                    m->from_disk);
         break;
     }
     case lane_KIND_token:
@@ -347,6 +352,9 @@ static void sc_receive(struct act_ctx *ctx, void *state, const struct act_msg *m
         if (s->drained || s->over < s->n) /* the answer to an early drain; the last one counts */
             break;
         s->drained = true;
+        ACT_SEND(ctx, s->memory, ses, flush, .token = 3);
+        break;
+    case ses_KIND_flushed: /* what is on its way to a tier can be forgotten only then */
         ACT_SEND(ctx, s->memory, ses, forget, .token = 1);
         break;
     case ses_KIND_forgotten:
@@ -406,8 +414,9 @@ static const struct act_kind sc_leaver_kind = {.name = "leaver", .receive = sc_l
 /* ---- one life ---- */
 
 static void sc_set_faults(struct scenario *s) {
-    static const char *const points[] = {"gpu.step_fails", "gpu.nan_row", "gpu.slow", "gpu.void"};
-    for (uint32_t i = 0; i < 4; i++)
+    static const char *const points[] = {"gpu.step_fails", "gpu.nan_row", "gpu.slow", "gpu.void",
+                                         "gpu.move_fails"};
+    for (uint32_t i = 0; i < 5; i++)
         if (sc_below(s, 2) == 0)
             act_sim_fault_set(s->rt, points[i], 50000, 500000, 300000);
     act_sim_faults_until(s->rt, 6000000);
@@ -429,22 +438,24 @@ static bool sc_open(struct scenario *s, struct status_note *note) {
     struct lane_policy random = lane_policy_random(&s->policy_seed);
     s->policy_seed = sc_next(s);
     uint32_t tokens = 16 + sc_below(s, 64);
-    struct lane_engine_config c = {.fake = true,
-                                   .fake_vocab = s->vocab,
-                                   .fake_context = s->context,
-                                   .fake_step_ns = 1000 + sc_below(s, 50000),
-                                   .rt = s->rt,
-                                   .seed = s->seed,
-                                   .world = 1u << sc_below(s, 2),
-                                   .kv_bytes = (uint64_t)(s->context + page) * (1 + sc_below(s, 6)),
-                                   .page_tokens = page,
-                                   .lanes_max = 1 + sc_below(s, 12),
-                                   .queue_max = 1 + sc_below(s, 40),
-                                   .round_tokens = tokens,
-                                   .piece_tokens = 1 + sc_below(s, tokens),
-                                   .prefill_share = 1 + sc_below(s, 100),
-                                   .ahead = sc_below(s, 2),
-                                   .policy = sc_below(s, 2) ? &random : NULL};
+    struct lane_engine_config c = {
+        .fake = true,
+        .fake_vocab = s->vocab,
+        .fake_context = s->context,
+        .fake_step_ns = 1000 + sc_below(s, 50000),
+        .rt = s->rt,
+        .seed = s->seed,
+        .world = 1u << sc_below(s, 2),
+        .kv_bytes = (uint64_t)(s->context + page) * (1 + sc_below(s, 6)),
+        .page_tokens = page,
+        .ram_cache = sc_below(s, 2) == 0 ? 0 : (uint64_t)page * (1 + sc_below(s, 60)),
+        .lanes_max = 1 + sc_below(s, 12),
+        .queue_max = 1 + sc_below(s, 40),
+        .round_tokens = tokens,
+        .piece_tokens = 1 + sc_below(s, tokens),
+        .prefill_share = 1 + sc_below(s, 100),
+        .ahead = sc_below(s, 2),
+        .policy = sc_below(s, 2) ? &random : NULL};
     if (lane_engine_open(&c, &s->engine, note) != STATUS_OK)
         return false;
     s->planner = lane_engine_planner(s->engine);

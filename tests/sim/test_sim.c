@@ -40,6 +40,8 @@ START_TEST(sim_many_seeds) {
         sum.requests += r.requests;
         sum.tokens += r.tokens;
         sum.resumed += r.resumed;
+        sum.from_ram += r.from_ram;
+        sum.from_disk += r.from_disk;
         sum.cancelled += r.cancelled;
         sum.failed += r.failed;
         sum.refused += r.refused;
@@ -50,17 +52,20 @@ START_TEST(sim_many_seeds) {
     double seconds = sim_now() - start;
     printf("simulation: %llu seeds, %llu rounds (%.0f rounds/s), %llu requests, %llu tokens, %llu "
            "resumed, "
+           "%llu from RAM, %llu from disk, "
            "%llu drafted, %llu accepted, %llu cancelled, %llu failed, %llu refused, %llu rounds "
            "failed\n",
            (unsigned long long)n, (unsigned long long)sum.rounds, (double)sum.rounds / seconds,
            (unsigned long long)sum.requests, (unsigned long long)sum.tokens,
-           (unsigned long long)sum.resumed, (unsigned long long)sum.drafted,
+           (unsigned long long)sum.resumed, (unsigned long long)sum.from_ram,
+           (unsigned long long)sum.from_disk, (unsigned long long)sum.drafted,
            (unsigned long long)sum.accepted, (unsigned long long)sum.cancelled,
            (unsigned long long)sum.failed, (unsigned long long)sum.refused,
            (unsigned long long)sum.retried);
     ck_assert_uint_eq(bad, 0);
     if (!sim_replay) { /* the scenarios reach what they are for */
         ck_assert_uint_gt(sum.resumed, 0);
+        ck_assert_uint_gt(sum.from_ram, 0);
         ck_assert_uint_gt(sum.accepted, 0);
         ck_assert_uint_gt(sum.cancelled, 0);
         ck_assert_uint_gt(sum.retried, 0);
