@@ -39,8 +39,8 @@ VEC_FN uint32_t bf16_flush(void) {
 VEC_FN void bf16_flush_end(uint32_t mode) {
     (void)mode;
 }
-/* Whether a result is tiny is asked of the value rounded to 24 bits with a free exponent. It can
- * only matter where fp32 has rounded up to 2^-126, and there fp64 holds a * b + c exactly enough. */
+/* Whether a result is tiny is asked of the value rounded to 24 bits with a free exponent. That can
+ * only matter where fp32 has rounded up to 2^-126; there fp64 decides rightly. */
 static float bf16_fma1(float a, float b, float c) {
     float r = fmaf(a, b, c), size = fabsf(r);
     if (!(size <= 0x1p-126f))
