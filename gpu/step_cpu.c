@@ -71,7 +71,7 @@ static struct cut cut_products(const struct cpu_stage *s, uint32_t rows, uint32_
     uint32_t wanted = size == 1 ? 1 : few ? size : UNITS_A_MEMBER * size;
     cut.grain = ceil_div(cut.blocks, wanted);
     if (few && cut.grain > FEW_GRAIN)
-        cut.grain = ceil_div(cut.grain, FEW_GRAIN) * FEW_GRAIN;
+        cut.grain = (cut.grain + 1) / 2 * 2; /* near to even shares: reading weights bounds them */
     if (!few && size > 1) {
         uint32_t most = rows / TILE_ROWS > 0 ? rows / TILE_ROWS : 1;
         uint32_t groups = ceil_div(cut.blocks, MANY_GRAIN);

@@ -30,21 +30,29 @@ uint64_t krn_bf16_packed_bytes(enum krn_dtype dtype, uint32_t n, uint32_t k) {
     return ((uint64_t)n + KRN_BLOCK - 1) / KRN_BLOCK * KRN_BLOCK * krn_bf16_padded(k) * 2;
 }
 
-/* Stored bf16: only subnormals change. */
-static uint16_t flushed(uint16_t h) {
-    return (h & 0x7f80u) == 0 ? h & 0x8000u : h;
+/* Two stored bf16, of which only subnormals change. */
+static inline uint32_t flushed(uint32_t pair) {
+    if ((pair & 0x7f800000u) == 0)
+        pair &= 0x8000ffffu;
+    if ((pair & 0x00007f80u) == 0)
+        pair &= 0xffff8000u;
+    return pair;
 }
 
-/* Columns [col0, col0 + k) of one row go to lane `lane` of a block. */
-static void pack_row_bf16(const uint16_t *w, uint32_t k, uint16_t *out) {
-    for (uint32_t i = 0; i + 2 <= k; i += 2) {
-        out[(size_t)i * KRN_BLOCK] = flushed(w[i]);
-        out[(size_t)i * KRN_BLOCK + 1] = flushed(w[i + 1]);
-    }
-    if (k % 2 != 0)
-        out[(size_t)(k - 1) * KRN_BLOCK] = flushed(w[k - 1]);
+/* A whole block of stored bf16, pair by pair. ld: elements from row to row. */
+static void pack_block_bf16(const uint16_t *w, uint64_t ld, uint32_t k, uint16_t *out) {
+    for (uint32_t i = 0; i + 2 <= k; i += 2, out += 2 * KRN_BLOCK)
+        for (uint32_t r = 0; r < KRN_BLOCK; r++) {
+            uint32_t pair;
+            memcpy(&pair, w + r * ld + i, sizeof pair);
+            pair = flushed(pair);
+            memcpy(out + (size_t)r * 2, &pair, sizeof pair);
+        }
+    for (uint32_t r = 0; k % 2 != 0 && r < KRN_BLOCK; r++)
+        out[(size_t)r * 2] = (uint16_t)flushed(w[r * ld + k - 1]);
 }
 
+/* Columns [col0, col0 + k) of one row go to one lane of a block. */
 static void pack_row_wide(const struct krn_tensor *w, uint64_t row, uint32_t col0, uint32_t k,
                           uint16_t *out) {
     enum { PIECE = KRN_QUANT_BLOCK_MAX };
@@ -56,9 +64,10 @@ static void pack_row_wide(const struct krn_tensor *w, uint64_t row, uint32_t col
             krn_unpack(w->dtype, w->data, row * ld + at, width, piece);
         else if (w->dtype == KRN_F32)
             memcpy(piece, (const float *)w->data + row * ld + at, width * sizeof *piece);
-        else
-            for (uint64_t i = 0; i < width; i++)
-                piece[i] = krn_widen_f16(((const uint16_t *)w->data)[row * ld + at + i]);
+        for (uint64_t i = 0; i < width && (w->dtype == KRN_F16 || w->dtype == KRN_BF16); i++) {
+            uint16_t h = ((const uint16_t *)w->data)[row * ld + at + i];
+            piece[i] = w->dtype == KRN_F16 ? krn_widen_f16(h) : krn_widen_bf16(h);
+        }
         for (uint64_t i = at < col0 ? col0 - at : 0; i < width && at + i < (uint64_t)col0 + k;
              i++) {
             uint64_t c = at + i - col0;
@@ -84,14 +93,12 @@ void krn_bf16_pack(const struct krn_tensor *w, uint32_t row0, uint32_t n, uint32
         uint32_t first = b * KRN_BLOCK, rows = n - first < KRN_BLOCK ? n - first : KRN_BLOCK;
         if (rows < KRN_BLOCK || k % BF16_STEP != 0)
             memset(to, 0, block * sizeof *to);
-        for (uint32_t r = 0; r < rows; r++) {
-            uint64_t row = (uint64_t)row0 + first + r;
-            if (w->dtype == KRN_BF16)
-                pack_row_bf16((const uint16_t *)w->data + row * w->dims[1] + col0, k,
-                              to + (size_t)r * 2);
-            else
-                pack_row_wide(w, row, col0, k, to + (size_t)r * 2);
-        }
+        uint64_t row = (uint64_t)row0 + first, ld = w->dims[1];
+        if (w->dtype == KRN_BF16 && rows == KRN_BLOCK)
+            pack_block_bf16((const uint16_t *)w->data + row * ld + col0, ld, k, to);
+        else
+            for (uint32_t r = 0; r < rows; r++)
+                pack_row_wide(w, row + r, col0, k, to + (size_t)r * 2);
     }
 }
 

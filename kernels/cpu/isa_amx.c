@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The products of `amx-bf16` in tiles: up to 32 rows by 32 outputs at a time, every K-step one
- * instruction a tile of 16 x 16. Few rows go to the vectors, which read weights faster.
+ * instruction a tile of 16 x 16.
  */
 #define KRN_ISA_AVX512
 #include <immintrin.h>
@@ -11,8 +11,8 @@
 #include "kernels/cpu/tables.h"
 
 enum {
-    AMX_VECTOR_ROWS = 1, /* up to here vectors are faster */
-    AMX_ROWS = 16,       /* of a tile */
+    AMX_ROWS = 16, /* of a tile */
+    AMX_AHEAD = 4, /* K-steps: so long before its use few rows ask for a weight */
     AMX_SUMS = 2 * AMX_ROWS * 2 * KRN_BLOCK
 };
 
@@ -58,10 +58,17 @@ static void amx_2_2(const char *a, const char *b, size_t ldq, const char *w, siz
     }
 }
 
+static inline void amx_ahead(const char *w) {
+    for (uint32_t i = 0; i < BF16_STEP_BYTES; i += 64)
+        __builtin_prefetch(w + AMX_AHEAD * BF16_STEP_BYTES + i);
+}
+
 static void amx_1_2(const char *a, size_t ldq, const char *w, size_t wb, uint32_t steps) {
     _tile_zero(0);
     _tile_zero(1);
     for (uint32_t s = 0; s < steps; s++, a += 64, w += BF16_STEP_BYTES) {
+        amx_ahead(w);
+        amx_ahead(w + wb);
         _tile_loadd(4, a, ldq);
         _tile_loadd(6, w, 64);
         _tile_dpbf16ps(0, 4, 6);
@@ -125,10 +132,6 @@ static void amx_tile(const struct krn_product *p, uint32_t r0, uint32_t rows_a, 
 static void amx_product(const struct krn_product *p, uint32_t block0, uint32_t block1,
                         void *scratch) {
     const struct krn_packed *w = p->w;
-    if (p->rows <= AMX_VECTOR_ROWS) {
-        krn_bf16_avx512.product(p, block0, block1, scratch);
-        return;
-    }
     CHECK(block1 <= w->n_blocks && w->dtype == KRN_BF16);
     CHECK(p->segments >= 1 && p->segments <= KRN_V_MAX);
     CHECK((p->segments & (p->segments - 1)) == 0);
