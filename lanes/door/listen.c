@@ -71,7 +71,7 @@ enum status door_address_parse(const char *url, struct door_address *out,
         snprintf(out->path, sizeof out->path, "%s", url + 6);
         return STATUS_OK;
     }
-    return status_say(note, STATUS_UNSUPPORTED,
+    return status_say(note, strstr(url, "://") == NULL ? STATUS_BAD_REQUEST : STATUS_UNSUPPORTED,
                       "%s: only ipc://PATH and tcp:// on a loopback address can be listened on",
                       url);
 }

@@ -9,6 +9,7 @@
 
 #include "lanes/programs/client.h"
 #include "lanes/programs/input.h"
+#include "lanes/programs/loading.h"
 #include "lanes/programs/options.h"
 
 enum {
@@ -271,7 +272,7 @@ static enum status bench_all(struct bench *b, int argc, char **argv) {
     TRY(input_writable(options_text(&b->o, OPT_json, NULL), &b->note));
     TRY(options_engine(&b->o, &config, &b->note));
     TRY(options_float(&b->o, OPT_seconds, 0.1f, 1e6f, &seconds, &b->note));
-    TRY(lane_engine_open(&config, &b->engine, &b->note));
+    TRY(loading_engine(&config, options_has(&b->o, OPT_quiet), &b->engine, &b->note));
     b->repeats = seconds >= 10 ? 5 : seconds >= 5 ? 3 : 1;
     b->progress = isatty(2) && !options_has(&b->o, OPT_quiet);
     bench_plan(b);

@@ -11,6 +11,7 @@
 
 #include "lanes/programs/client.h"
 #include "lanes/programs/input.h"
+#include "lanes/programs/loading.h"
 #include "lanes/programs/options.h"
 #include "sessions/reason.h"
 
@@ -129,6 +130,16 @@ static void chat_token(struct act_ctx *ctx, struct client *c, struct client_call
     h->printed = call->text_bytes;
 }
 
+static void chat_say_turn(const struct client_call *call) {
+    char tiers[80] = "";
+    if (call->from_ram + call->from_disk > 0)
+        snprintf(tiers, sizeof tiers, " (%u from the RAM tier, %u from disk)", call->from_ram,
+                 call->from_disk);
+    fprintf(stderr, "  [%u of %u prompt tokens resumed%s: %s. %u new, the first after %.1f ms.]\n",
+            call->n_resumed, call->n_prompt, tiers, ses_reason_text((enum ses_reason)call->reason),
+            call->n_new, (double)(call->first_ns - call->submit_ns) / 1e6);
+}
+
 static void chat_over(struct act_ctx *ctx, struct client *c, struct client_call *call) {
     struct chat *h = c->driver.user;
     h->busy = false;
@@ -146,12 +157,7 @@ static void chat_over(struct act_ctx *ctx, struct client *c, struct client_call 
         }
     } else {
         if (!h->quiet)
-            fprintf(stderr,
-                    "  [%u prompt tokens, %u resumed (%s; RAM %u, disk %u), %u new, first after "
-                    "%.1f ms]\n",
-                    call->n_prompt, call->n_resumed, ses_reason_name((enum ses_reason)call->reason),
-                    call->from_ram, call->from_disk, call->n_new,
-                    (double)(call->first_ns - call->submit_ns) / 1e6);
+            chat_say_turn(call);
         if (!chat_add(h, "assistant", call->text != NULL ? call->text : "", call->text_bytes)) {
             chat_stop(ctx, h, STATUS_NO_MEMORY);
             return;
@@ -183,7 +189,8 @@ static enum status chat_all(struct chat *h, int argc, char **argv) {
     h->draft = 8;
     TRY(options_u64(&h->o, OPT_max_tokens, 1, UINT64_MAX, false, &h->max_tokens, &h->note));
     TRY(options_u32(&h->o, OPT_draft, 0, LANE_DRAFT_MAX, &h->draft, &h->note));
-    TRY(lane_engine_open(&config, &h->engine, &h->note));
+    h->quiet = options_has(&h->o, OPT_quiet);
+    TRY(loading_engine(&config, h->quiet, &h->engine, &h->note));
     TRY(options_sampling(&h->o, &lane_engine_model(h->engine)->config, &h->sampling, &h->note));
     bool unknown = false;
     if (lane_engine_tokenizer(h->engine) == NULL ||
@@ -202,7 +209,6 @@ static enum status chat_all(struct chat *h, int argc, char **argv) {
     h->call.request.stops = stops;
     h->call.request.n_stops = h->o.n[OPT_stop];
     h->terminal = isatty(0) && isatty(1);
-    h->quiet = options_has(&h->o, OPT_quiet);
     if (!h->quiet)
         fprintf(
             stderr,

@@ -78,15 +78,14 @@ static json_t *info_json(const struct info *x, const char *path) {
     char fingerprint[40];
     snprintf(fingerprint, sizeof fingerprint, "%016llx%016llx",
              (unsigned long long)m->fingerprint[1], (unsigned long long)m->fingerprint[0]);
-    json_t *j =
-        json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, "
-                  "s:o, s:o, s:o}",
-                  "version", PACKAGE_VERSION, "model", path, "family", c->family, "fingerprint",
-                  fingerprint, "parameters", (json_int_t)m->parameters, "vocab", (int)c->vocab,
-                  "hidden", (int)c->hidden, "layers", (int)c->layers, "heads", (int)c->heads,
-                  "kv_heads", (int)c->kv_heads, "head_dim", (int)c->head_dim, "ffn", (int)c->ffn,
-                  "context", (int)c->context, "tied", c->tied, "tensors", (int)m->n_tensors,
-                  "types", info_types(m), "isa", info_isas(), "options", info_options());
+    json_t *j = json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, "
+        "s:o, s:o}",
+        "version", PACKAGE_VERSION, "model", path, "family", c->family, "fingerprint", fingerprint,
+        "parameters", (json_int_t)m->parameters, "vocab", (int)c->vocab, "hidden", (int)c->hidden,
+        "layers", (int)c->layers, "heads", (int)c->heads, "kv_heads", (int)c->kv_heads, "head_dim",
+        (int)c->head_dim, "ffn", (int)c->ffn, "context", (int)c->context, "tied", c->tied,
+        "tensors", (int)m->n_tensors, "types", info_types(m), "isa", info_isas());
     struct krn_profile profile;
     struct status_note note;
     enum status profile_status = krn_profile_open(x->profile, c, 0, &profile, &note);
@@ -145,12 +144,25 @@ static void info_print(const json_t *j) {
         printf("%-14s %s\n", "cannot", json_string_value(v));
 }
 
+static void info_write(json_t *j) {
+    char *text = json_dumps(j, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+    puts(text);
+    free(text);
+}
+
 int program_info(int argc, char **argv) {
     struct options *o = calloc(1, sizeof *o);
     struct info x = {0};
     struct status_note note = {{0}};
     enum status s = o != NULL ? options_parse(P_INFO, argc, argv, o, &note) : STATUS_NO_MEMORY;
     const char *path = NULL;
+    if (s == STATUS_OK && options_has(o, OPT_options)) {
+        json_t *j = info_options();
+        info_write(j);
+        json_decref(j);
+        free(o);
+        return EXIT_DONE;
+    }
     if (s == STATUS_OK) {
         x.profile = options_text(o, OPT_profile, NULL);
         path = o->n_args > 0 ? o->args[0] : options_text(o, OPT_model, options_default_model());
@@ -161,13 +173,10 @@ int program_info(int argc, char **argv) {
         x.tokenizer_status = lane_vocabulary_open(path, &x.tokenizer, &x.tokenizer_note);
         json_t *j = info_json(&x, path);
         CHECK(j != NULL);
-        if (options_has(o, OPT_json_lines)) {
-            char *text = json_dumps(j, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-            puts(text);
-            free(text);
-        } else {
+        if (options_has(o, OPT_json_lines))
+            info_write(j);
+        else
             info_print(j);
-        }
         json_decref(j);
     } else {
         fprintf(stderr, "roundhouse info: %s\n", note.text);

@@ -62,7 +62,7 @@ enum status options_float(const struct options *o, enum option_id id, float min,
                           float *out, struct status_note *note);
 /* Writes the options of a program, one a line. */
 void options_help(uint32_t program, FILE *to);
-/* Row i of the table for the manual page and info --json; false past the end. */
+/* Row i of the table for the manual page and info --options; false past the end. */
 bool options_row(uint32_t i, const char **name, const char **value, uint32_t *programs,
                  const char **help);
 

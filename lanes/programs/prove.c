@@ -240,7 +240,7 @@ int program_prove(int argc, char **argv) {
     if (s != STATUS_OK)
         fprintf(stderr, "roundhouse prove: %s\n",
                 note.text[0] != '\0' ? note.text : status_text(s));
-    int code = s != STATUS_OK ? (int)program_exit_of(s) : prove_pass(p) ? 0 : EXIT_DIFFERS;
+    int code = s != STATUS_OK ? (int)program_exit_of(s) : ran && prove_pass(p) ? 0 : EXIT_DIFFERS;
     if (p != NULL)
         prove_free(p);
     free(p);

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "kernels/oracle.h"
+#include "lanes/programs/loading.h"
 #include "lanes/programs/prove.h"
 
 const char *const prove_axis_names[PROVE_AXES] = {"none",   "company", "memory",  "drafts",
@@ -248,7 +249,7 @@ static enum status cases_run(struct prove *p, struct cases_phase *ph,
                              const struct lane_engine_config *config, double seconds,
                              struct status_note *note) {
     ph->p = p;
-    TRY(lane_engine_open(config, &ph->engine, note));
+    TRY(loading_engine(config, p->progress == NULL, &ph->engine, note));
     if (ph->axis == PROVE_NONE) {
         const struct krn_model *m = lane_engine_model(ph->engine);
         memcpy(p->fingerprint, m->fingerprint, sizeof p->fingerprint);

@@ -9,6 +9,7 @@
 
 #include "lanes/programs/client.h"
 #include "lanes/programs/input.h"
+#include "lanes/programs/loading.h"
 #include "lanes/programs/options.h"
 #include "sessions/reason.h"
 
@@ -287,7 +288,7 @@ static enum status run_all(struct run *r, int argc, char **argv, struct status_n
         return status_say(note, STATUS_NO_MEMORY, "no memory for the sessions");
     struct lane_engine_config config;
     TRY(options_engine(&r->o, &config, note));
-    TRY(lane_engine_open(&config, &r->engine, note));
+    TRY(loading_engine(&config, r->quiet, &r->engine, note));
     TRY(run_gather(r, note));
     TRY(run_prepare(r, note));
     r->stream = r->n == 1 && !r->json;

@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "lanes/door/door.h"
+#include "lanes/programs/loading.h"
 #include "lanes/programs/options.h"
 
 enum {
@@ -244,11 +245,12 @@ int program_serve(int argc, char **argv) {
     /* An address that cannot be listened on is said before the model is loaded. */
     for (uint32_t i = 0; i < s.o.n[OPT_listen] && code == EXIT_DONE; i++) {
         struct door_address a;
-        if (door_address_parse(s.o.value[OPT_listen][i], &a, &note) != STATUS_OK)
-            code = EXIT_UNAVAILABLE;
+        status = door_address_parse(s.o.value[OPT_listen][i], &a, &note);
+        if (status != STATUS_OK)
+            code = status == STATUS_BAD_REQUEST ? EXIT_USAGE : EXIT_UNAVAILABLE;
     }
     if (code == EXIT_DONE) {
-        status = lane_engine_open(&e, &s.engine, &note);
+        status = loading_engine(&e, s.quiet, &s.engine, &note);
         code = program_exit_of(status);
     }
     /* From here on signals wait for the thread that takes them, also those that come while the

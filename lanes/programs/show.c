@@ -10,6 +10,7 @@
 
 #include "lanes/programs/client.h"
 #include "lanes/programs/input.h"
+#include "lanes/programs/loading.h"
 #include "lanes/programs/options.h"
 #include "lanes/programs/show.h"
 #include "sessions/reason.h"
@@ -329,9 +330,9 @@ static void show_stories_print(const struct show *w) {
         printf("--- %s\n%s\n\n", show_stories[i].title, w->session[i].story);
 }
 
-/* Ctrl-C gives the cursor back. */
+/* Ctrl-C gives the terminal back. */
 static void show_interrupted(int sig) {
-    static const char back[] = "\033[?25h\033[999;1H\n";
+    static const char back[] = SHOW_LEAVE;
     ssize_t n = write(STDOUT_FILENO, back, sizeof back - 1);
     (void)n;
     _exit(128 + sig);
@@ -344,7 +345,7 @@ static enum status show_all(struct show *w, int argc, char **argv) {
     w->draft = 8;
     TRY(options_u32(&w->o, OPT_draft, 0, LANE_DRAFT_MAX, &w->draft, &w->note));
     w->json = options_has(&w->o, OPT_json_lines);
-    TRY(lane_engine_open(&config, &w->engine, &w->note));
+    TRY(loading_engine(&config, options_has(&w->o, OPT_quiet), &w->engine, &w->note));
     if (lane_engine_tokenizer(w->engine) == NULL)
         return status_say(&w->note, STATUS_UNSUPPORTED, "%s has no tokenizer.json; show needs one",
                           config.model_path);
@@ -356,8 +357,11 @@ static enum status show_all(struct show *w, int argc, char **argv) {
         w->screen = (struct show_screen){0};
     else
         show_screen_open(&w->screen, SHOW_SESSIONS);
-    if (w->screen.terminal)
+    if (w->screen.terminal) {
         signal(SIGINT, show_interrupted);
+        signal(SIGTERM, show_interrupted);
+        signal(SIGHUP, show_interrupted);
+    }
     struct client_driver driver = {.start = show_start,
                                    .token = show_token,
                                    .over = show_over,
@@ -382,8 +386,7 @@ int program_show(int argc, char **argv) {
     } else if (w->json) {
         show_json(w);
     } else {
-        if (!w->screen.terminal)
-            show_stories_print(w);
+        show_stories_print(w);
         code = show_table(w) ? 0 : EXIT_DIFFERS;
     }
     lane_engine_close(w->engine);

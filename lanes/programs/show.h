@@ -16,6 +16,10 @@ struct show_pane {
     const char *status;  /* one line below */
 };
 
+/* Back from the terminal's second screen, where the drawing is, to the first as it was; for a
+ * signal handler too. */
+#define SHOW_LEAVE "\033[?25h\033[?1049l"
+
 struct show_screen {
     bool terminal;
     uint32_t columns, rows; /* of the terminal */
@@ -28,7 +32,7 @@ void show_screen_open(struct show_screen *s, uint32_t n);
  * terminal. */
 void show_screen_draw(const struct show_screen *s, const struct show_pane *panes, uint32_t n,
                       const char *footer);
-/* Leaves the drawing and puts the cursor below it. */
+/* Leaves the drawing; the terminal shows what it showed before. */
 void show_screen_close(const struct show_screen *s);
 
 /* Wraps text to lines of width columns: line i is text[start[i] .. start[i] + length[i]); returns

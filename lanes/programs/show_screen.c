@@ -9,6 +9,8 @@
 
 #include "lanes/programs/show.h"
 
+#define SHOW_ENTER "\033[?1049h\033[2J\033[?25l"
+
 enum { SHOW_LINES_MAX = 256, SHOW_GAP = 3 };
 
 void show_screen_open(struct show_screen *s, uint32_t n) {
@@ -25,7 +27,7 @@ void show_screen_open(struct show_screen *s, uint32_t n) {
         s->across = n;
     s->down = (n + s->across - 1) / s->across;
     if (s->terminal)
-        fputs("\033[2J\033[?25l", stdout);
+        fputs(SHOW_ENTER, stdout);
 }
 
 /* Display columns of the character at text: bytes in *n. Every character counts as one column. */
@@ -145,7 +147,6 @@ void show_screen_draw(const struct show_screen *s, const struct show_pane *panes
 void show_screen_close(const struct show_screen *s) {
     if (!s->terminal)
         return;
-    show_at(s->rows - 1, 0);
-    fputs("\033[?25h\n", stdout);
+    fputs(SHOW_LEAVE, stdout);
     fflush(stdout);
 }

@@ -34,3 +34,5 @@ check_PROGRAMS += tests/door/test_desk
 tests_door_test_desk_SOURCES = tests/door/test_desk.c $(DOOR_FIXTURE)
 tests_door_test_desk_CFLAGS = $(RH_TEST_CFLAGS)
 tests_door_test_desk_LDADD = $(RH_TEST_LDADD)
+# The client in doc/protocol.md, where python3 has pynng.
+dist_check_SCRIPTS += tests/door/python_example

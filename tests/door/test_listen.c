@@ -45,8 +45,8 @@ START_TEST(test_addresses) {
         {"ws://127.0.0.1:5555", STATUS_UNSUPPORTED},
         {"inproc://x", STATUS_UNSUPPORTED},
         {"abstract://x", STATUS_UNSUPPORTED},
-        {"/tmp/x", STATUS_UNSUPPORTED},
-        {"", STATUS_UNSUPPORTED},
+        {"/tmp/x", STATUS_BAD_REQUEST},
+        {"", STATUS_BAD_REQUEST},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct door_address a;

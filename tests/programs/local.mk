@@ -12,3 +12,7 @@ tests_programs_test_serve_SOURCES = tests/programs/test_serve.c tests/programs/c
 tests_programs_test_serve_CFLAGS = $(RH_TEST_CFLAGS)
 tests_programs_test_serve_LDADD = $(RH_TEST_LDADD)
 include $(srcdir)/tests/programs/info.mk
+check_PROGRAMS += tests/programs/test_loading
+tests_programs_test_loading_SOURCES = tests/programs/test_loading.c lanes/programs/loading.c
+tests_programs_test_loading_CFLAGS = $(RH_TEST_CFLAGS)
+tests_programs_test_loading_LDADD = $(RH_TEST_LDADD)

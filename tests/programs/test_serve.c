@@ -239,6 +239,8 @@ START_TEST(test_refused) {
     } cases[] = {
         {"serve --listen tcp://0.0.0.0:5555", "needs TLS or a key", 69},
         {"serve --listen ftp://x", "only ipc://PATH", 69},
+        {"serve --listen nonsense", "only ipc://PATH", 64},
+        {"serve --listen tcp://127.0.0.1", "must be tcp://HOST:PORT", 64},
         {"serve --listen ipc:///no/such/folder/s", "No such file", 69},
         {"serve --model /no/such/model --listen ipc:///tmp/never", "/no/such/model", 66},
         {"serve --lanes 0", "--lanes", 64},
