@@ -8,6 +8,9 @@
 #include "gpu/protocol.h"
 
 enum { CONDUCTOR_RUNS = 2, CONDUCTOR_AWAY_MAX = 3 };
+/* A timer's cookie is the number of the run that it is about, or this one for votes. */
+static const uint64_t CONDUCTOR_VOTES = UINT64_MAX;
+static const uint64_t CONDUCTOR_VOTE_NS = 10000000000u;
 
 struct conductor_run {
     struct gpu_round *round;
@@ -28,12 +31,15 @@ struct fab_conductor {
     bool broken;            /* a rank went silent; silent_rank says which */
     uint32_t silent_rank;
     bool stopping; /* ends when nothing is under way */
+    struct fab_votes votes;
+    uint64_t votes_timer, votes_due_ns; /* timer 0: none */
 };
 
 ACT_HANDLER(conductor, fab_conductor, fab, run);
 ACT_HANDLER(conductor, fab_conductor, fab, page_freed);
 ACT_HANDLER(conductor, fab_conductor, fab, move);
 ACT_HANDLER(conductor, fab_conductor, gpu, stepped);
+ACT_HANDLER(conductor, fab_conductor, gpu, graph_vote);
 
 static int severity(enum status s) {
     switch (s) {
@@ -84,6 +90,23 @@ enum status fab_results_compare(const struct gpu_round *round, uint32_t *rank,
     return STATUS_OK;
 }
 
+/* After each change of the votes: what has ended is dropped on all ranks, before any later plan
+ * (keeps I6 of gpu/protocol.h), and a timer stands for the first open question. */
+static void conductor_voted(struct act_ctx *ctx, struct fab_conductor *c) {
+    uint64_t key, now = act_now_ns(ctx), due = fab_votes_due_ns(&c->votes);
+    while (fab_votes_drop(&c->votes, &key))
+        for (uint32_t i = 0; i < c->config.world; i++)
+            ACT_SEND(ctx, c->ranks[i], gpu, graph_drop, .key = key);
+    if (c->votes_timer != 0 && due != c->votes_due_ns) {
+        act_timer_cancel(ctx, c->votes_timer);
+        c->votes_timer = 0;
+    }
+    if (c->votes_timer == 0 && due != UINT64_MAX && !c->stopping) {
+        c->votes_due_ns = due;
+        c->votes_timer = act_timer_arm(ctx, due > now ? due - now : 0, CONDUCTOR_VOTES);
+    }
+}
+
 static void conductor_arm(struct act_ctx *ctx, struct fab_conductor *c) {
     if (c->config.deadline_ns == 0 || c->n == 0)
         return;
@@ -129,10 +152,39 @@ static void conductor_finish(struct act_ctx *ctx, struct fab_conductor *c) {
         if (status != STATUS_OK) {
             round->results[0]->status = status;
             round->results[0]->note = note;
+            fab_votes_failed(&c->votes, c->runs[0].number);
+            conductor_voted(ctx, c);
         }
         conductor_report(ctx, c, status, rank);
         conductor_arm(ctx, c);
     }
+}
+
+/* The plan's key and what is done with it, the same on all ranks (keeps V1). */
+static void conductor_graph(struct act_ctx *ctx, struct fab_conductor *c, struct gpu_plan *plan) {
+    const struct gpu_device *d = c->config.shapes;
+    plan->graph_key = 0;
+    plan->graph_order = GPU_GRAPH_NONE;
+    if (d == NULL || d->ops->graph_key == NULL || c->config.graphs.max == 0)
+        return;
+    plan->graph_key = d->ops->graph_key(d, plan);
+    plan->graph_order = fab_votes_order(&c->votes, plan->graph_key, c->number + 1, act_now_ns(ctx));
+    conductor_voted(ctx, c);
+}
+
+void conductor_on_graph_vote(struct act_ctx *ctx, struct fab_conductor *c, act_id_t from,
+                             const struct gpu_graph_vote *m) {
+    CHECK(m->rank < c->config.world && c->ranks[m->rank] == from);
+    fab_votes_word(&c->votes, m->rank, m->key, m->plan, (enum gpu_graph_word)m->word);
+    conductor_voted(ctx, c);
+}
+
+static void conductor_votes_late(struct act_ctx *ctx, struct fab_conductor *c) {
+    struct status_note note = {{0}};
+    c->votes_timer = 0;
+    if (fab_votes_late(&c->votes, act_now_ns(ctx), &note) && c->config.say != NULL)
+        c->config.say(c->config.self, note.text);
+    conductor_voted(ctx, c);
 }
 
 void conductor_on_run(struct act_ctx *ctx, struct fab_conductor *c, act_id_t from,
@@ -146,6 +198,7 @@ void conductor_on_run(struct act_ctx *ctx, struct fab_conductor *c, act_id_t fro
         return;
     }
     round->plan->world = c->config.world;
+    conductor_graph(ctx, c, round->plan);
     gpu_plan_seal(round->plan, ++c->number, c->digest);
     c->digest = round->plan->digest;
     check_context_plan(c->number);
@@ -215,8 +268,12 @@ static void conductor_receive(struct act_ctx *ctx, void *self, const struct act_
         ACT_CASE(conductor, fab, page_freed)
         ACT_CASE(conductor, fab, move)
         ACT_CASE(conductor, gpu, stepped)
+        ACT_CASE(conductor, gpu, graph_vote)
     case ACT_KIND_timer:
-        conductor_late(ctx, state, ((const struct act_timer_msg *)msg->body)->cookie);
+        if (((const struct act_timer_msg *)msg->body)->cookie == CONDUCTOR_VOTES)
+            conductor_votes_late(ctx, state);
+        else
+            conductor_late(ctx, state, ((const struct act_timer_msg *)msg->body)->cookie);
         break;
     case ACT_KIND_stop:
         state->stopping = true;
@@ -239,12 +296,18 @@ enum status fab_conductor_open(const struct fab_conductor_config *config,
     c->config = *config;
     c->digest = config->chain_start;
     c->failed_number = UINT64_MAX - 1; /* no plan follows it */
+    fab_votes_open(&c->votes, config->world, config->graphs,
+                   config->vote_deadline_ns != 0 ? config->vote_deadline_ns : CONDUCTOR_VOTE_NS);
     *out = c;
     return STATUS_OK;
 }
 
 void fab_conductor_close(struct fab_conductor *c) {
     free(c);
+}
+
+const struct fab_votes *fab_conductor_votes(const struct fab_conductor *c) {
+    return &c->votes;
 }
 
 void fab_conductor_wire(struct fab_conductor *c, const act_id_t *ranks) {

@@ -7,6 +7,8 @@
 #define FABRIC_CONDUCTOR_H
 
 #include "fabric/protocol.h"
+#include "fabric/votes.h"
+#include "gpu/device.h"
 
 struct fab_conductor;
 extern const struct act_kind fab_conductor_kind;
@@ -18,6 +20,15 @@ struct fab_conductor_config {
      * conductor's own thread). */
     uint64_t deadline_ns;
     uint64_t chain_start; /* digest before plan 1 */
+    /* Graphs: the device that is asked for the keys of plans (borrowed; only its pure graph_key is
+     * called), NULL where plans have none; the settings of all ranks (fab_votes_agree); how long a
+     * vote may take, 0: ten seconds. */
+    const struct gpu_device *shapes;
+    struct gpu_graph_settings graphs;
+    uint64_t vote_deadline_ns;
+    /* Told in one sentence who was silent about a graph; NULL: nobody listens. On the worker. */
+    void (*say)(void *self, const char *text);
+    void *self;
 };
 
 /* The state to spawn with fab_conductor_kind; the caller closes it after the runtime has stopped.
@@ -27,6 +38,9 @@ enum status fab_conductor_open(const struct fab_conductor_config *config,
 void fab_conductor_close(struct fab_conductor *c);
 /* The rank actors, world of them; once, before any message. */
 void fab_conductor_wire(struct fab_conductor *c, const act_id_t *ranks);
+
+/* How graphs stand; when the actor does not run. */
+const struct fab_votes *fab_conductor_votes(const struct fab_conductor *c);
 
 /* The pure part: what one plan's answers of all ranks mean. Returns the status of the whole and the
  * rank that it is about; note gets the sentence. Severity: OK, AGAIN, ROUND_FAILED and NO_MEMORY,

@@ -40,6 +40,7 @@ struct gpu_device_config {
     uint32_t rank, world;
     const struct gpu_collective *collective; /* NULL when world is 1 */
     const char *isa;                         /* CPU: NULL for the best */
+    struct gpu_graph_settings graphs;        /* of devices with a graph cache: CUDA, fake */
     /* fake device: */
     uint32_t vocab;
     uint64_t fake_step_ns; /* virtual time a step takes */
@@ -66,6 +67,13 @@ struct gpu_device_ops {
     gpu_event_t (*record)(struct gpu_device *d, enum gpu_stream stream);
     void (*wait)(struct gpu_device *d, enum gpu_stream stream, gpu_event_t event);
     bool (*reached)(struct gpu_device *d, gpu_event_t event);
+    /* Graphs (gpu/graph.h), all three or none (NULL: every step is eager). graph_key: the plan's
+     * shape class, 0 for none; pure, asked by the conductor on its own thread, the same on all
+     * ranks. graph_vote: the next word for the conductor, false when there is none; asked after
+     * step and poll. graph_drop: forgets a key; comes before the next plan that asks for it. */
+    uint64_t (*graph_key)(const struct gpu_device *d, const struct gpu_plan *plan);
+    bool (*graph_vote)(struct gpu_device *d, struct gpu_graph_said *vote);
+    void (*graph_drop)(struct gpu_device *d, uint64_t key);
     void (*close)(struct gpu_device *d);
 };
 
@@ -76,13 +84,15 @@ struct gpu_faults {
     bool nan_row;    /* row nan_at (or its last) of the seq with slot nan_slot is not finite */
     uint32_t nan_slot, nan_at;
     uint64_t slow_ns; /* the step takes so much longer (fake) */
+    bool graph_fails; /* the order of this plan cannot be followed: no room, no capture, lost */
 };
 
 struct gpu_device {
     const struct gpu_device_ops *ops;
     uint64_t page_bytes;
-    uint64_t bytes_used; /* weights, pages, buffers */
-    bool inline_step;    /* step computes before it returns (CPU) */
+    uint64_t bytes_used;              /* weights, pages, buffers */
+    bool inline_step;                 /* step computes before it returns (CPU) */
+    struct gpu_graph_settings graphs; /* what it was opened with; 0 where it has no graphs */
     struct gpu_faults faults;
 };
 
@@ -95,6 +105,12 @@ enum status gpu_device_fake_open(const struct gpu_device_config *config, struct 
  * opened. */
 uint64_t gpu_page_bytes(const struct krn_config *config, const struct krn_profile *profile,
                         uint32_t page_tokens, uint32_t rank, uint32_t world);
+
+/* The fake device's graphs, for tests: how many keys hold a slot, whether this one is captured, how
+ * many steps were replays. */
+uint32_t gpu_device_fake_graphs(const struct gpu_device *d);
+bool gpu_device_fake_captured(const struct gpu_device *d, uint64_t key);
+uint64_t gpu_device_fake_replays(const struct gpu_device *d);
 
 /* What the fake device draws for a sequence: a pure function of its tokens (ids[0..n)), seed and
  * pos, for the simulation's solo reference. pos = n. */

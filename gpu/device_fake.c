@@ -28,6 +28,18 @@ struct fake_last {
     uint32_t token;
 };
 
+/* What a graph cache would hold: keys with a slot, reserved or captured; words not yet fetched. */
+enum { FAKE_SAID = 8 };
+struct fake_graphs {
+    struct fake_graph {
+        uint64_t key; /* 0: free */
+        bool captured, lost;
+    } slots[GPU_GRAPHS_MAX];
+    struct gpu_graph_said said[FAKE_SAID];
+    uint32_t n_said;
+    uint64_t replays;
+};
+
 struct fake {
     struct gpu_device device;
     struct gpu_device_config config;
@@ -38,6 +50,7 @@ struct fake {
     uint64_t begun, done;   /* steps, for events */
     uint64_t failed_number; /* the last plan that was not OK */
     struct fake_last last[GPU_SLOTS_MAX];
+    struct fake_graphs graphs;
 };
 
 static uint64_t mix(uint64_t a, uint64_t b) {
@@ -189,11 +202,106 @@ static void fake_run(struct fake *f, struct fake_step *step) {
     r->drawn_digest = gpu_result_drawn_digest(r);
 }
 
+/* Few classes: rows and draws rounded up to powers of two, as a device of fixed shapes does. */
+static uint64_t fake_graph_key(const struct gpu_device *d, const struct gpu_plan *plan) {
+    uint32_t rows = 1, draws = 1;
+    if (((const struct fake *)d)->config.graphs.max == 0)
+        return 0;
+    while (rows < plan->n_rows)
+        rows *= 2;
+    while (draws < plan->n_draws)
+        draws *= 2;
+    return (uint64_t)rows << 32 | draws;
+}
+
+static struct fake_graph *fake_graph_of(struct fake *f, uint64_t key) {
+    for (uint32_t i = 0; i < f->config.graphs.max; i++)
+        if (f->graphs.slots[i].key == key)
+            return &f->graphs.slots[i];
+    return NULL;
+}
+
+static void fake_say(struct fake *f, uint64_t key, enum gpu_graph_word word) {
+    CHECK(f->graphs.n_said < FAKE_SAID); /* the rank fetches after each step */
+    f->graphs.said[f->graphs.n_said++] = (struct gpu_graph_said){key, word};
+}
+
+/* Follows the plan's order, and says what came of it; what it draws is the same either way. */
+static void fake_graph(struct fake *f, const struct gpu_plan *p, bool fails) {
+    uint64_t key = p->graph_key;
+    struct fake_graph *g = fake_graph_of(f, key);
+    switch ((enum gpu_graph_order)p->graph_order) {
+    case GPU_GRAPH_NONE:
+        break;
+    case GPU_GRAPH_LIVE:
+        if (g != NULL && g->captured && !g->lost && !fails) {
+            f->graphs.replays++;
+            break;
+        }
+        if (g == NULL || !g->lost)
+            fake_say(f, key, GPU_GRAPH_LOST);
+        if (g != NULL)
+            g->lost = true;
+        break;
+    case GPU_GRAPH_ASK:
+        if (g == NULL && !fails)
+            g = fake_graph_of(f, 0);
+        if (g != NULL && !fails)
+            g->key = key;
+        fake_say(f, key, g != NULL && !fails ? GPU_GRAPH_ROOM : GPU_GRAPH_NO_ROOM);
+        break;
+    case GPU_GRAPH_CAPTURE:
+        if (g != NULL && fails)
+            *g = (struct fake_graph){0};
+        else if (g != NULL)
+            g->captured = true;
+        fake_say(f, key, g != NULL && !fails ? GPU_GRAPH_CAPTURED : GPU_GRAPH_NOT_CAPTURED);
+        break;
+    }
+}
+
+static bool fake_graph_vote(struct gpu_device *d, struct gpu_graph_said *said) {
+    struct fake_graphs *g = &((struct fake *)d)->graphs;
+    if (g->n_said == 0)
+        return false;
+    *said = g->said[0];
+    g->n_said--;
+    memmove(&g->said[0], &g->said[1], g->n_said * sizeof g->said[0]);
+    return true;
+}
+
+static void fake_graph_drop(struct gpu_device *d, uint64_t key) {
+    struct fake_graph *g = key == 0 ? NULL : fake_graph_of((struct fake *)d, key);
+    if (g != NULL)
+        *g = (struct fake_graph){0};
+}
+
+uint32_t gpu_device_fake_graphs(const struct gpu_device *d) {
+    const struct fake *f = (const struct fake *)d;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < GPU_GRAPHS_MAX; i++)
+        n += f->graphs.slots[i].key != 0;
+    return n;
+}
+
+bool gpu_device_fake_captured(const struct gpu_device *d, uint64_t key) {
+    const struct fake *f = (const struct fake *)d;
+    for (uint32_t i = 0; i < GPU_GRAPHS_MAX; i++)
+        if (f->graphs.slots[i].key == key && f->graphs.slots[i].captured)
+            return true;
+    return false;
+}
+
+uint64_t gpu_device_fake_replays(const struct gpu_device *d) {
+    return ((const struct fake *)d)->graphs.replays;
+}
+
 static void fake_step(struct gpu_device *d, const struct gpu_plan *plan,
                       struct gpu_result *result) {
     struct fake *f = (struct fake *)d;
     CHECK(f->n_steps < FAKE_STEPS);
     f->steps[f->n_steps++] = (struct fake_step){plan, result, d->faults, 0};
+    fake_graph(f, plan, d->faults.graph_fails);
     d->faults = (struct gpu_faults){0};
     f->begun++;
 }
@@ -272,6 +380,9 @@ static const struct gpu_device_ops fake_ops = {
     .record = fake_record,
     .wait = fake_wait,
     .reached = fake_reached,
+    .graph_key = fake_graph_key,
+    .graph_vote = fake_graph_vote,
+    .graph_drop = fake_graph_drop,
     .close = fake_close,
 };
 
@@ -299,6 +410,7 @@ enum status gpu_device_fake_open(const struct gpu_device_config *config, struct 
     f->device.page_bytes = (uint64_t)config->page_tokens * sizeof *slots;
     f->device.bytes_used = n * sizeof *slots;
     f->device.inline_step = false;
+    f->device.graphs = config->graphs;
     *out = &f->device;
     return STATUS_OK;
 }

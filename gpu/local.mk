@@ -6,5 +6,6 @@ libgpu_a_SOURCES = gpu/plan.h gpu/plan.c gpu/round.h gpu/round.c gpu/device.h gp
 libgpu_a_SOURCES += gpu/driver.h gpu/driver.def gpu/driver_results.def gpu/driver.c gpu/fault.h gpu/fault.c \
 	gpu/launch.h gpu/launch.c gpu/driver_fake.h gpu/driver_fake_state.h gpu/driver_fake.c \
 	gpu/driver_fake_memory.c gpu/driver_fake_streams.c \
-	gpu/fence.h gpu/fence.c gpu/arena.h gpu/arena_state.h gpu/arena.c gpu/arena_chunks.c gpu/lease.h gpu/lease.c
+	gpu/fence.h gpu/fence.c gpu/arena.h gpu/arena_state.h gpu/arena.c gpu/arena_chunks.c gpu/lease.h gpu/lease.c \
+	gpu/graph.h gpu/graph.c gpu/graphs.h gpu/graphs.c
 EXTRA_DIST += gpu/README.md

@@ -128,7 +128,8 @@ static enum status check_header(const struct gpu_plan *p, size_t n, uint64_t num
     if (p->world < 1 || p->world > GPU_WORLD_MAX)
         return status_say(note, STATUS_DESYNC, "plan %llu: a world of %u ranks",
                           (unsigned long long)number, p->world);
-    if ((p->flags & ~(uint32_t)(GPU_PLAN_AHEAD | GPU_PLAN_ALONE)) != 0 || p->graph_live > 1)
+    if ((p->flags & ~(uint32_t)(GPU_PLAN_AHEAD | GPU_PLAN_ALONE)) != 0 ||
+        p->graph_order > GPU_GRAPH_CAPTURE)
         return status_say(note, STATUS_DESYNC, "plan %llu: unknown flags %x",
                           (unsigned long long)number, p->flags);
     if (p->digest != plan_digest(p, before))

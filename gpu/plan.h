@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "actors/status.h"
+#include "gpu/graph.h"
 #include "gpu/round.h"
 #include "kernels/rowfn.h"
 
@@ -39,9 +40,9 @@ struct gpu_plan {
     uint64_t number; /* 1, 2, 3, ... without gaps */
     uint64_t
         digest; /* XXH3-64 of all bytes but this field, chained to the digest of plan number-1 */
-    uint32_t world; /* ranks that execute it */
-    uint32_t graph_live;
-    uint64_t graph_key; /* shape class of the plan; the CPU device ignores it */
+    uint32_t world;       /* ranks that execute it */
+    uint32_t graph_order; /* enum gpu_graph_order, the conductor's */
+    uint64_t graph_key;   /* shape class of the plan, or 0; the CPU device ignores it */
     uint32_t n_copies, n_seqs, n_rows, n_draws, n_pages, n_counts, n_bias, n_mask_words;
     uint32_t off_copies, off_seqs, off_rows, off_draws, off_pages, off_counts, off_bias, off_masks;
 };

@@ -19,7 +19,12 @@
                                                                                       uint32_t slot;                      \
                                                                                       uint32_t to_device;)                \
     M(gpu, moved,      rank,      memory,    none,        none,               none,   uint32_t slot; uint32_t rank;       \
-                                                                                      uint32_t status;)
+                                                                                      uint32_t status;)                   \
+    M(gpu, graph_vote, rank,      conductor, none,        refused,            none,   uint64_t key;                       \
+                                                                                      uint64_t plan;                      \
+                                                                                      uint32_t rank;                        \
+                                                                                      uint32_t word;)                     \
+    M(gpu, graph_drop, conductor, rank,      none,        none,               none,   uint64_t key;)
 /* clang-format on */
 
 enum { gpu_KIND_first = GPU_KIND_FIRST - 1, GPU_PROTOCOL(ACT_GEN_ENUM) gpu_KIND_end };
@@ -32,6 +37,9 @@ GPU_PROTOCOL(ACT_GEN_STRUCT)
  * I4  The plan is not written while any rank holds it. (digest recomputed in stepped)
  * I5  A page that is copied out was written by steps that have ended; no later step sees a page
  *     before its copy in has ended. The rank's events say so, not the order of messages alone.
+ * I6  A key's drop comes before any plan that asks for it anew: the conductor sends both. A vote
+ *     names the plan whose order it answers; a device answers within step. (sim: graphs)
+ * I7  What a rank tells of graphs moves no bit: a vote lost, late or doubled costs speed. (sim)
  */
 
 #endif

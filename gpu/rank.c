@@ -26,12 +26,15 @@ struct gpu_rank {
     uint64_t timer;                     /* armed: ask the device again; 0: none */
     struct rank_move moves[RANK_MOVES]; /* under way, oldest first */
     uint32_t n_moves;
-    bool stopping; /* ends when nothing is under way */
+    bool stopping;              /* ends when nothing is under way */
+    struct gpu_graph_said held; /* a vote that a fault keeps back (simulation) */
+    uint64_t held_plan;         /* 0: none */
 };
 
 ACT_HANDLER(rank, gpu_rank, gpu, step);
 ACT_HANDLER(rank, gpu_rank, gpu, page_freed);
 ACT_HANDLER(rank, gpu_rank, gpu, move);
+ACT_HANDLER(rank, gpu_rank, gpu, graph_drop);
 
 /* The device finished its oldest step. */
 static void rank_answer(struct act_ctx *ctx, struct gpu_rank *r) {
@@ -45,7 +48,38 @@ static void rank_answer(struct act_ctx *ctx, struct gpu_rank *r) {
     ACT_SEND(ctx, r->conductor, gpu, stepped, .round = round, .rank = r->config.rank);
 }
 
+static void rank_tell(struct act_ctx *ctx, struct gpu_rank *r, const struct gpu_graph_said *v,
+                      uint64_t plan) {
+    ACT_SEND(ctx, r->conductor, gpu, graph_vote, .key = v->key, .plan = plan,
+             .rank = r->config.rank, .word = v->word);
+}
+
+/* Passes on what the device has to say of its graphs. */
+static void rank_votes(struct act_ctx *ctx, struct gpu_rank *r) {
+    struct gpu_device *d = r->config.device;
+    struct gpu_graph_said v;
+    if (d->ops->graph_vote == NULL)
+        return;
+    if (r->held_plan != 0 && r->held_plan < r->number) {
+        rank_tell(ctx, r, &r->held, r->held_plan);
+        r->held_plan = 0;
+    }
+    while (d->ops->graph_vote(d, &v)) {
+        if (act_fault(ctx, "gpu.vote_lost"))
+            continue;
+        if (r->held_plan == 0 && act_fault(ctx, "gpu.vote_late")) {
+            r->held_plan = r->number;
+            r->held = v;
+            continue;
+        }
+        rank_tell(ctx, r, &v, r->number);
+        if (act_fault(ctx, "gpu.vote_twice"))
+            rank_tell(ctx, r, &v, r->number);
+    }
+}
+
 static void rank_poll(struct act_ctx *ctx, struct gpu_rank *r) {
+    rank_votes(ctx, r);
     while (r->n > 0) {
         uint64_t again_ns = 0;
         const struct gpu_device_ops *ops = r->config.device->ops;
@@ -110,6 +144,8 @@ static void rank_faults(struct act_ctx *ctx, struct gpu_rank *r, const struct gp
         f->step_fails = true;
     if (act_fault(ctx, "gpu.void") && (plan->flags & GPU_PLAN_AHEAD))
         f->voided = true;
+    if (plan->graph_order != GPU_GRAPH_NONE && act_fault(ctx, "gpu.graph_fails"))
+        f->graph_fails = true;
     if (act_fault(ctx, "gpu.slow"))
         f->slow_ns = r->config.slow_ns;
     /* Ranks compute equal rows, so a bad row on one alone would be a desync. */
@@ -151,12 +187,20 @@ void rank_on_page_freed(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
         r->config.device->ops->page_freed(r->config.device, m->page[i]);
 }
 
+void rank_on_graph_drop(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
+                        const struct gpu_graph_drop *m) {
+    (void)ctx;
+    CHECK(from == r->conductor && r->config.device->ops->graph_drop != NULL);
+    r->config.device->ops->graph_drop(r->config.device, m->key);
+}
+
 static void rank_receive(struct act_ctx *ctx, void *self, const struct act_msg *msg) {
     struct gpu_rank *state = self;
     switch (msg->kind) {
         ACT_CASE(rank, gpu, step)
         ACT_CASE(rank, gpu, page_freed)
         ACT_CASE(rank, gpu, move)
+        ACT_CASE(rank, gpu, graph_drop)
     case ACT_KIND_timer:
         state->timer = 0;
         rank_moves_poll(ctx, state);

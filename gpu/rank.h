@@ -5,7 +5,7 @@
  * a step.
  *
  * Fault points (simulation): gpu.step_fails, gpu.nan_row (one rank only), gpu.slow, gpu.void,
- * gpu.move_fails.
+ * gpu.move_fails, gpu.graph_fails, gpu.vote_lost, gpu.vote_late, gpu.vote_twice.
  */
 #ifndef GPU_RANK_H
 #define GPU_RANK_H

@@ -99,7 +99,7 @@ void lane_round_build(struct gpu_plan *plan, const struct lane_round_entry *entr
                    (uint32_t)t.pages, (uint32_t)t.counts, (uint32_t)t.bias, (uint32_t)t.mask_words);
     plan->flags = flags;
     plan->graph_key = 0;
-    plan->graph_live = 0;
+    plan->graph_order = GPU_GRAPH_NONE;
     struct round_at at = {0};
     for (uint32_t i = 0; i < n; i++) {
         const struct lane_round_entry *e = &entries[i];

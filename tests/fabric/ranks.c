@@ -141,9 +141,22 @@ static void planner_receive(struct act_ctx *ctx, void *self, const struct act_ms
 }
 static const struct act_kind planner_kind = {.name = "planner", .receive = planner_receive};
 
+static void rig_say(void *self, const char *text) {
+    struct ranks *rig = self;
+    snprintf(rig->said, sizeof rig->said, "%s", text);
+}
+
 void rig_set_up(struct ranks *rig, enum act_port port, uint32_t world, uint64_t seed,
                 uint64_t deadline_ns,
                 void (*before_step)(void *, const struct gpu_plan *, struct gpu_faults *)) {
+    const struct rig_graphs none = {0};
+    rig_set_up_graphs(rig, port, world, seed, deadline_ns, before_step, &none);
+}
+
+void rig_set_up_graphs(struct ranks *rig, enum act_port port, uint32_t world, uint64_t seed,
+                       uint64_t deadline_ns,
+                       void (*before_step)(void *, const struct gpu_plan *, struct gpu_faults *),
+                       const struct rig_graphs *graphs) {
     memset(rig, 0, sizeof *rig);
     struct act_rt_config config = {.port = port,
                                    .workers = 1,
@@ -154,9 +167,6 @@ void rig_set_up(struct ranks *rig, enum act_port port, uint32_t world, uint64_t 
                                    .sim_priority = seed % 2};
     ck_assert_int_eq(act_rt_open(&config, &rig->rt, NULL), STATUS_OK);
     rig->world = world;
-    struct fab_conductor_config fc = {.world = world, .deadline_ns = deadline_ns};
-    ck_assert_int_eq(fab_conductor_open(&fc, &rig->conductor), STATUS_OK);
-    rig->conductor_id = act_spawn(rig->rt, &fab_conductor_kind, rig->conductor, 0);
     for (uint32_t i = 0; i < world; i++) {
         struct gpu_device_config dc = {.limits = rig_limits,
                                        .page_tokens = PT,
@@ -164,8 +174,20 @@ void rig_set_up(struct ranks *rig, enum act_port port, uint32_t world, uint64_t 
                                        .vocab = VOCAB,
                                        .rank = i,
                                        .world = world,
+                                       .graphs = gpu_graph_settings(graphs->max),
                                        .fake_step_ns = 1000 + 10 * i};
         ck_assert_int_eq(gpu_device_fake_open(&dc, &rig->device[i], NULL), STATUS_OK);
+    }
+    struct fab_conductor_config fc = {.world = world,
+                                      .deadline_ns = deadline_ns,
+                                      .shapes = rig->device[0],
+                                      .graphs = gpu_graph_settings(graphs->max),
+                                      .vote_deadline_ns = graphs->vote_deadline_ns,
+                                      .say = rig_say,
+                                      .self = rig};
+    ck_assert_int_eq(fab_conductor_open(&fc, &rig->conductor), STATUS_OK);
+    rig->conductor_id = act_spawn(rig->rt, &fab_conductor_kind, rig->conductor, 0);
+    for (uint32_t i = 0; i < world; i++) {
         struct gpu_rank_config rc = {.device = rig->device[i],
                                      .rank = i,
                                      .world = world,

@@ -59,11 +59,22 @@ struct ranks {
     struct fab_conductor *conductor;
     act_id_t conductor_id, planner_id;
     struct test_planner planner;
+    char said[320]; /* the conductor's last sentence about graphs */
 };
 
 extern const struct gpu_limits rig_limits;
 
+struct rig_graphs {
+    uint32_t max;
+    uint64_t vote_deadline_ns;
+};
+
 /* before_step: the ranks' test hook; its self is the rank's number. deadline_ns 0: none. */
+void rig_set_up_graphs(struct ranks *rig, enum act_port port, uint32_t world, uint64_t seed,
+                       uint64_t deadline_ns,
+                       void (*before_step)(void *, const struct gpu_plan *, struct gpu_faults *),
+                       const struct rig_graphs *graphs);
+/* The same without graphs. */
 void rig_set_up(struct ranks *rig, enum act_port port, uint32_t world, uint64_t seed,
                 uint64_t deadline_ns,
                 void (*before_step)(void *, const struct gpu_plan *, struct gpu_faults *));

@@ -15,3 +15,7 @@ check_PROGRAMS += tests/gpu/test_arena
 tests_gpu_test_arena_SOURCES = tests/gpu/test_arena.c tests/gpu/fake_rig.h
 tests_gpu_test_arena_CFLAGS = $(RH_TEST_CFLAGS)
 tests_gpu_test_arena_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/gpu/test_graphs
+tests_gpu_test_graphs_SOURCES = tests/gpu/test_graphs.c tests/gpu/fake_rig.h
+tests_gpu_test_graphs_CFLAGS = $(RH_TEST_CFLAGS)
+tests_gpu_test_graphs_LDADD = $(RH_TEST_LDADD)
