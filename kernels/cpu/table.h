@@ -4,7 +4,9 @@
 #include "kernels/cpu/attend.h"
 #include "kernels/cpu/draw_passes.h"
 #include "kernels/cpu/product.h"
+#ifndef KRN_ISA_NEON /* there the plain form serves amx-bf16 */
 #include "kernels/cpu/product_bf16.h"
+#endif
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/tables.h"
 
