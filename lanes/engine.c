@@ -37,6 +37,7 @@ enum {
 };
 static const uint64_t ENGINE_PIECE_NS = 250000000;
 static const uint64_t ENGINE_RANK_DEADLINE_NS = 30000000000;
+static const uint64_t ENGINE_FAKE_VOTE_NS = 2000000; /* the fake device's steps are short */
 
 struct lane_engine {
     struct lane_engine_config config;
@@ -239,6 +240,7 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                                       .rank = r,
                                       .world = c->world,
                                       .isa = c->isa,
+                                      .graphs = gpu_graph_settings(c->graphs),
                                       .vocab = e->shared.vocab,
                                       .fake_step_ns = c->fake_step_ns,
                                       .seed = c->seed};
@@ -263,6 +265,22 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
     return STATUS_OK;
 }
 
+/* What the devices were opened with must be one thing, and what was asked for. */
+static enum status engine_check_graphs(const struct lane_engine *e, struct status_note *note) {
+    struct gpu_graph_settings of[GPU_WORLD_MAX];
+    const struct gpu_device *d = e->devices[0];
+    for (uint32_t r = 0; r < e->config.world; r++)
+        of[r] = e->devices[r]->graphs;
+    TRY(fab_votes_agree(of, e->config.world, note));
+    if (e->config.graphs_asked && e->config.graphs > 0 && d->ops->graph_key == NULL)
+        return status_say(
+            note, STATUS_UNSUPPORTED,
+            "graphs: the device %s has none; leave --graphs and ROUNDHOUSE_GRAPHS out "
+            "or say off",
+            d->ops->name);
+    return STATUS_OK;
+}
+
 /* So many device pages are kept free by parking others. */
 static uint32_t engine_free_low(const struct lane_engine *e) {
     uint32_t low = e->n_pages / 8 > 2 ? e->n_pages / 8 : 2;
@@ -271,10 +289,16 @@ static uint32_t engine_free_low(const struct lane_engine *e) {
 
 static enum status engine_open_actors(struct lane_engine *e, struct status_note *note) {
     const struct lane_engine_config *c = &e->config;
+    TRY(engine_check_graphs(e, note));
     struct fab_conductor_config fc = {.world = c->world,
                                       .deadline_ns =
                                           c->fake || c->world > 1 ? ENGINE_RANK_DEADLINE_NS : 0,
-                                      .chain_start = 0};
+                                      .chain_start = 0,
+                                      .shapes = e->devices[0],
+                                      .graphs = e->devices[0]->graphs,
+                                      .vote_deadline_ns = c->fake ? ENGINE_FAKE_VOTE_NS : 0,
+                                      .say = c->say,
+                                      .self = c->say_self};
     TRY(fab_conductor_open(&fc, &e->conductor));
     if (c->journal_path != NULL)
         TRY(journal_open(c->journal_path, ENGINE_JOURNAL_BUFFER,
@@ -433,6 +457,15 @@ act_id_t lane_engine_planner(const struct lane_engine *e) {
 
 act_id_t lane_engine_memory(const struct lane_engine *e) {
     return e->memory_id;
+}
+
+const struct gpu_device *lane_engine_device(const struct lane_engine *e, uint32_t r) {
+    CHECK(r < e->config.world);
+    return e->devices[r];
+}
+
+const struct fab_votes *lane_engine_votes(const struct lane_engine *e) {
+    return fab_conductor_votes(e->conductor);
 }
 
 const struct krn_model *lane_engine_model(const struct lane_engine *e) {

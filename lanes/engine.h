@@ -5,6 +5,7 @@
 #ifndef LANES_ENGINE_H
 #define LANES_ENGINE_H
 
+#include "fabric/votes.h"
 #include "gpu/device.h"
 #include "kernels/families/family.h"
 #include "lanes/planner_policy.h"
@@ -49,6 +50,13 @@ struct lane_engine_config {
     const struct lane_policy *policy; /* NULL: the built-in one */
     const char *journal_path;         /* NULL: none */
     uint32_t perturb;                 /* prove's own proof, see gpu_device_cpu_perturb */
+    /* Captured graphs at most (gpu/graph.h); 0: every step is eager. graphs_asked: the operator
+     * named it, so a device without graphs refuses; else it runs eagerly. */
+    uint32_t graphs;
+    bool graphs_asked;
+    /* Told in one sentence what an operator may want to know, on a worker. NULL: nobody. */
+    void (*say)(void *self, const char *text);
+    void *say_self;
 };
 
 struct lane_counters {
@@ -74,6 +82,9 @@ void lane_engine_close(struct lane_engine *e);
 struct act_rt *lane_engine_rt(struct lane_engine *e);
 act_id_t lane_engine_planner(const struct lane_engine *e);
 act_id_t lane_engine_memory(const struct lane_engine *e);
+/* For tests and reports, when the runtime does not run: rank r's device; how graphs stand. */
+const struct gpu_device *lane_engine_device(const struct lane_engine *e, uint32_t r);
+const struct fab_votes *lane_engine_votes(const struct lane_engine *e);
 /* NULL with the fake device */
 const struct krn_model *lane_engine_model(const struct lane_engine *e);
 const struct krn_net *lane_engine_net(const struct lane_engine *e);

@@ -213,6 +213,24 @@ enum status options_usual_url(char *url, size_t cap, struct status_note *note) {
                : status_say(note, STATUS_BAD_REQUEST, "XDG_RUNTIME_DIR is too long: %s", folder);
 }
 
+/* --graphs, else the environment, else on where the device has graphs. */
+static enum status options_graphs(const struct options *o, struct lane_engine_config *c,
+                                  struct status_note *note) {
+    const char *text = getenv("ROUNDHOUSE_GRAPHS"), *where = "ROUNDHOUSE_GRAPHS";
+    if (options_has(o, OPT_graphs)) {
+        text = options_text(o, OPT_graphs, NULL);
+        where = "--graphs";
+    }
+    c->graphs = GPU_GRAPHS_MAX;
+    c->graphs_asked = text != NULL && *text != '\0';
+    return c->graphs_asked ? gpu_graph_parse(text, where, &c->graphs, note) : STATUS_OK;
+}
+
+static void options_say(void *self, const char *text) {
+    (void)self;
+    fprintf(stderr, "roundhouse: %s\n", text);
+}
+
 enum status options_engine(const struct options *o, struct lane_engine_config *c,
                            struct status_note *note) {
     *c = (struct lane_engine_config){.model_path =
@@ -234,8 +252,11 @@ enum status options_engine(const struct options *o, struct lane_engine_config *c
     TRY(options_u32(o, OPT_virtual_ranks, 1, KRN_V_MAX, &c->virtual_ranks, note));
     c->profile = options_text(o, OPT_profile, NULL);
     c->isa = options_text(o, OPT_isa, NULL);
+    TRY(options_graphs(o, c, note));
     c->ahead = c->rank_thread = options_has(o, OPT_ahead);
     c->no_reuse = options_has(o, OPT_no_reuse);
+    if (!options_has(o, OPT_quiet))
+        c->say = options_say;
     c->journal_path = options_text(o, OPT_journal, NULL);
     if (c->piece_tokens > 0 && c->round_tokens == 0 && c->piece_tokens > 512)
         c->round_tokens = c->piece_tokens;

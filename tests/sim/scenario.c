@@ -413,12 +413,22 @@ static const struct act_kind sc_leaver_kind = {.name = "leaver", .receive = sc_l
 
 /* ---- one life ---- */
 
+/* Votes on graphs that get lost, late, doubled or are refused, by the seed's own bits. */
+static void sc_set_graph_faults(struct scenario *s) {
+    static const char *const points[] = {"gpu.vote_lost", "gpu.vote_late", "gpu.vote_twice",
+                                         "gpu.graph_fails"};
+    for (uint32_t i = 0; i < 4; i++)
+        if ((s->seed >> i & 1) != 0)
+            act_sim_fault_set(s->rt, points[i], 50000, 500000, 300000);
+}
+
 static void sc_set_faults(struct scenario *s) {
     static const char *const points[] = {"gpu.step_fails", "gpu.nan_row", "gpu.slow", "gpu.void",
                                          "gpu.move_fails"};
     for (uint32_t i = 0; i < 5; i++)
         if (sc_below(s, 2) == 0)
             act_sim_fault_set(s->rt, points[i], 50000, 500000, 300000);
+    sc_set_graph_faults(s);
     act_sim_faults_until(s->rt, 6000000);
 }
 
@@ -455,6 +465,7 @@ static bool sc_open(struct scenario *s, struct status_note *note) {
         .piece_tokens = 1 + sc_below(s, tokens),
         .prefill_share = 1 + sc_below(s, 100),
         .ahead = sc_below(s, 2),
+        .graphs = (uint32_t)(s->seed % 7),
         .policy = sc_below(s, 2) ? &random : NULL};
     if (lane_engine_open(&c, &s->engine, note) != STATUS_OK)
         return false;
@@ -466,7 +477,22 @@ static bool sc_open(struct scenario *s, struct status_note *note) {
     return true;
 }
 
+/* A live key is captured on all ranks, and no rank holds more slots than are known of. */
+static void sc_judge_graphs(struct scenario *s) {
+    const struct fab_votes *v = lane_engine_votes(s->engine);
+    for (uint32_t r = 0; r < v->world; r++) {
+        const struct gpu_device *d = lane_engine_device(s->engine, r);
+        for (uint32_t i = 0; i < GPU_GRAPHS_MAX; i++)
+            if (v->keys[i].state == FAB_VOTE_LIVE && !gpu_device_fake_captured(d, v->keys[i].key))
+                sc_fail(s, "a live graph is not captured", 0, r, v->keys[i].key);
+        if (gpu_device_fake_graphs(d) > fab_votes_held(v))
+            sc_fail(s, "a rank holds slots that nobody knows of", 0, r, gpu_device_fake_graphs(d));
+        s->result->replays += gpu_device_fake_replays(d);
+    }
+}
+
 static void sc_judge(struct scenario *s) {
+    sc_judge_graphs(s);
     for (uint32_t i = 0; i < s->n; i++)
         if (s->req[i].state != SC_OVER)
             sc_fail(s, "never ended", i + 1, s->req[i].state, 0);

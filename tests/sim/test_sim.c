@@ -46,6 +46,7 @@ START_TEST(sim_many_seeds) {
         sum.failed += r.failed;
         sum.refused += r.refused;
         sum.retried += r.retried;
+        sum.replays += r.replays;
         sum.drafted += r.drafted;
         sum.accepted += r.accepted;
     }
@@ -54,14 +55,14 @@ START_TEST(sim_many_seeds) {
            "resumed, "
            "%llu from RAM, %llu from disk, "
            "%llu drafted, %llu accepted, %llu cancelled, %llu failed, %llu refused, %llu rounds "
-           "failed\n",
+           "failed, %llu replays\n",
            (unsigned long long)n, (unsigned long long)sum.rounds, (double)sum.rounds / seconds,
            (unsigned long long)sum.requests, (unsigned long long)sum.tokens,
            (unsigned long long)sum.resumed, (unsigned long long)sum.from_ram,
            (unsigned long long)sum.from_disk, (unsigned long long)sum.drafted,
            (unsigned long long)sum.accepted, (unsigned long long)sum.cancelled,
            (unsigned long long)sum.failed, (unsigned long long)sum.refused,
-           (unsigned long long)sum.retried);
+           (unsigned long long)sum.retried, (unsigned long long)sum.replays);
     ck_assert_uint_eq(bad, 0);
     if (!sim_replay) { /* the scenarios reach what they are for */
         ck_assert_uint_gt(sum.resumed, 0);
@@ -70,6 +71,7 @@ START_TEST(sim_many_seeds) {
         ck_assert_uint_gt(sum.cancelled, 0);
         ck_assert_uint_gt(sum.retried, 0);
         ck_assert_uint_gt(sum.failed, 0);
+        ck_assert_uint_gt(sum.replays, 0);
     }
 }
 END_TEST
