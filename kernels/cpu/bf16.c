@@ -120,6 +120,9 @@ const struct krn_bf16_fn *krn_bf16_named(const char *isa) {
         return &krn_bf16_avx2;
     if (strcmp(isa, "avx512") == 0 && krn_rowfn_pick(isa) != NULL)
         return &krn_bf16_avx512;
+#elif defined(__aarch64__)
+    if (strcmp(isa, "neon") == 0)
+        return &krn_bf16_neon;
 #endif
     return NULL;
 }

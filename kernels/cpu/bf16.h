@@ -12,7 +12,7 @@
 enum { BF16_STEP = 32, BF16_STEP_BYTES = BF16_STEP * KRN_BLOCK * 2 };
 
 struct krn_bf16_fn {
-    const char *isa; /* "scalar", "avx2", "avx512", "amx" */
+    const char *isa; /* "scalar", "avx2", "avx512", "amx", "neon" */
     /* k inputs become bf16, filled up with zeros to whole K-steps; out is 64-byte aligned. */
     void (*round)(const float *x, uint32_t k, void *out);
     /* As krn_rowfn.product, over rows that `round` left (krn_product.q). */

@@ -32,7 +32,6 @@ VEC_FN v16 bf16_add(v16 a, v16 b) {
     return v_add(a, b);
 }
 #else
-#define BF16_FN krn_bf16_scalar
 VEC_FN uint32_t bf16_flush(void) {
     return 0;
 }
@@ -49,6 +48,37 @@ static float bf16_fma1(float a, float b, float c) {
         return r;
     return copysignf(0.0f, r);
 }
+#if defined(KRN_ISA_NEON)
+#define BF16_FN krn_bf16_neon
+/* NEON's own mode asks before it rounds, so tiny lanes are selected instead. */
+VEC_FN float32x4_t bf16_quarter(float32x4_t r) {
+    uint32x4_t tiny = vcltq_f32(vabsq_f32(r), vdupq_n_f32(0x1p-126f));
+    uint32x4_t sign = vandq_u32(vreinterpretq_u32_f32(r), vdupq_n_u32(0x80000000u));
+    return vbslq_f32(tiny, vreinterpretq_f32_u32(sign), r);
+}
+VEC_FN uint32x4_t bf16_quarter_at(float32x4_t r) {
+    return vbicq_u32(vcaleq_f32(r, vdupq_n_f32(0x1p-126f)), vceqzq_f32(r));
+}
+VEC_FN v16 bf16_fma(v16 a, v16 b, v16 c) {
+    v16 r = v_fma(a, b, c);
+    m16 at = QUARTERS_1(m16, bf16_quarter_at, r); /* lanes that may be too small */
+    uint32x4_t any = vorrq_u32(vorrq_u32(at.a, at.b), vorrq_u32(at.c, at.d));
+    if (__builtin_expect(vmaxvq_u32(any) == 0, 1))
+        return r;
+    float x[16], y[16], z[16];
+    v_store(x, a);
+    v_store(y, b);
+    v_store(z, c);
+    for (int i = 0; i < 16; i++)
+        z[i] = bf16_fma1(x[i], y[i], z[i]);
+    return v_load(z);
+}
+VEC_FN v16 bf16_add(v16 a, v16 b) {
+    v16 r = v_add(a, b);
+    return QUARTERS_1(v16, bf16_quarter, r);
+}
+#else
+#define BF16_FN krn_bf16_scalar
 VEC_FN v16 bf16_fma(v16 a, v16 b, v16 c) {
     EACH c.f[i_] = bf16_fma1(a.f[i_], b.f[i_], c.f[i_]);
     return c;
@@ -62,6 +92,7 @@ VEC_FN v16 bf16_add(v16 a, v16 b) {
     return a;
 }
 #endif
+#endif
 
 /* Rows and blocks side by side: as many chains as the registers hold. */
 #if defined(KRN_ISA_AVX512)
@@ -69,7 +100,7 @@ VEC_FN v16 bf16_add(v16 a, v16 b) {
     M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(2, 4) M(3, 1) M(3, 2) M(4, 1) M(4, 2)
 enum { BF16_ROWS = 4, BF16_BLOCKS = 4 };
 #define BF16_WIDE(R) ((R) <= 2 ? 4 : 2)
-#elif defined(KRN_ISA_AVX2)
+#elif defined(KRN_ISA_AVX2) || defined(KRN_ISA_NEON)
 #define BF16_TILES(M) M(1, 1) M(1, 2) M(2, 1)
 enum { BF16_ROWS = 2, BF16_BLOCKS = 2 };
 #define BF16_WIDE(R)  ((R) == 1 ? 2 : 1)

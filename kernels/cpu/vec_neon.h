@@ -75,6 +75,22 @@ VEC_FN v16 v_load_bf16(const uint16_t *p) {
                  vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(hi), 16)),
                  vreinterpretq_f32_u32(vshll_high_n_u16(hi, 16))};
 }
+/* The even and the odd elements of 32. */
+VEC_FN float32x4_t v_quarter_even(const uint16_t *p) {
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_u16(vld1q_u16(p)), 16));
+}
+VEC_FN float32x4_t v_quarter_odd(const uint16_t *p) {
+    uint32x4_t w = vreinterpretq_u32_u16(vld1q_u16(p));
+    return vreinterpretq_f32_u32(vandq_u32(w, vdupq_n_u32(0xffff0000u)));
+}
+VEC_FN v16 v_load_even(const uint16_t *p) {
+    return (v16){v_quarter_even(p), v_quarter_even(p + 8), v_quarter_even(p + 16),
+                 v_quarter_even(p + 24)};
+}
+VEC_FN v16 v_load_odd(const uint16_t *p) {
+    return (v16){v_quarter_odd(p), v_quarter_odd(p + 8), v_quarter_odd(p + 16),
+                 v_quarter_odd(p + 24)};
+}
 VEC_FN v16 v_load_f16(const uint16_t *p) {
     float16x8_t lo = vreinterpretq_f16_u16(vld1q_u16(p));
     float16x8_t hi = vreinterpretq_f16_u16(vld1q_u16(p + 8));

@@ -308,7 +308,7 @@ START_TEST(selftest_refuses_another_order) {
 END_TEST
 
 int main(void) {
-    static const char *const names[] = {"scalar", "avx2", "avx512", "amx"};
+    static const char *const names[] = {"scalar", "avx2", "avx512", "amx", "neon"};
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
         if (krn_bf16_named(names[i]) != NULL)
             form[n_forms++] = krn_bf16_named(names[i]);
