@@ -42,10 +42,12 @@ enum status gpu_round_new(const struct gpu_limits *limits, uint32_t world, struc
         return STATUS_NO_MEMORY;
     round->world = world;
     round->plan_capacity = gpu_plan_bytes_max(limits);
-    round->plan = aligned_alloc(64, round_up(round->plan_capacity, 64));
-    bool whole = round->plan != NULL;
+    /* Zeroed by the system: what no plan ever reaches takes no memory and no time at start. */
+    round->plan_memory = calloc(1, round->plan_capacity + 64);
+    bool whole = round->plan_memory != NULL;
     if (whole)
-        memset(round->plan, 0, round->plan_capacity);
+        round->plan = (struct gpu_plan *)(void *)((unsigned char *)round->plan_memory +
+                                                  -(uintptr_t)round->plan_memory % 64);
     size_t bytes = result_place(NULL, NULL, limits);
     for (uint32_t i = 0; i < world; i++) {
         unsigned char *memory = calloc(1, bytes);
@@ -67,7 +69,7 @@ void gpu_round_free(struct gpu_round *round) {
         return;
     for (uint32_t i = 0; i < round->world; i++)
         free(round->results[i]);
-    free(round->plan);
+    free(round->plan_memory);
     free(round);
 }
 

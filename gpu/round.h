@@ -44,6 +44,7 @@ struct gpu_limits {
  * time. While ranks run, the plan is read by all of them and written by none. */
 struct gpu_round {
     struct gpu_plan *plan;
+    void *plan_memory; /* plan lies in it */
     uint32_t plan_capacity;
     uint32_t world;
     struct gpu_result *results[GPU_WORLD_MAX];

@@ -41,6 +41,7 @@ struct bench {
     /* Decode: tokens made while all lanes were decoding. */
     uint64_t all_ns, end_ns, tokens_all;
     uint64_t rng;
+    double load_s; /* to open the engine: read, check, pack, self-test */
     bool progress;
     enum status status;
     struct status_note note;
@@ -224,8 +225,8 @@ static json_t *bench_result(struct bench *b) {
     uint32_t threads = cores > 0 ? (uint32_t)cores : 1;
     struct status_note note;
     options_u32(&b->o, OPT_threads, 1, 256, &threads, &note);
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:s, s:i, s:s, s:I}", "cold", cold, "decode",
-                     decode, "ttft", ttft, "host_us", host, "peak_bytes",
+    return json_pack("{s:f, s:o, s:o, s:o, s:o, s:I, s:s, s:i, s:s, s:I}", "load_s", b->load_s,
+                     "cold", cold, "decode", decode, "ttft", ttft, "host_us", host, "peak_bytes",
                      (json_int_t)ru.ru_maxrss * 1024, "profile",
                      lane_engine_profile(b->engine)->name, "threads", (int)threads, "isa",
                      krn_rowfn_pick(options_text(&b->o, OPT_isa, NULL))->isa, "kv_tokens",
@@ -240,6 +241,7 @@ static void bench_print(const json_t *j) {
            json_string_value(json_object_get(j, "profile")),
            json_string_value(json_object_get(j, "isa")),
            (long long)json_integer_value(json_object_get(j, "threads")));
+    printf("model loaded  in %.0f ms\n", json_real_value(json_object_get(j, "load_s")) * 1e3);
     json_array_foreach(json_object_get(j, "cold"), i, row)
         printf("cold prompt   %5lld tokens  %9.0f tok/s\n",
                (long long)json_integer_value(json_object_get(row, "tokens")),
@@ -272,7 +274,9 @@ static enum status bench_all(struct bench *b, int argc, char **argv) {
     TRY(input_writable(options_text(&b->o, OPT_json, NULL), &b->note));
     TRY(options_engine(&b->o, &config, &b->note));
     TRY(options_float(&b->o, OPT_seconds, 0.1f, 1e6f, &seconds, &b->note));
+    uint64_t begun = loading_now_ns();
     TRY(loading_engine(&config, options_has(&b->o, OPT_quiet), &b->engine, &b->note));
+    b->load_s = (double)(loading_now_ns() - begun) / 1e9;
     b->repeats = seconds >= 10 ? 5 : seconds >= 5 ? 3 : 1;
     b->progress = isatty(2) && !options_has(&b->o, OPT_quiet);
     bench_plan(b);

@@ -16,7 +16,7 @@ static void loading_write(const struct loading *l, const char *text) {
     (void)n; /* who reads it no longer is told at the end */
 }
 
-static uint64_t loading_now_ns(void) {
+uint64_t loading_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;

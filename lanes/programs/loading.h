@@ -25,6 +25,8 @@ struct loading {
 void loading_begin(struct loading *l, int fd, uint64_t after_ns, const char *what);
 void loading_end(struct loading *l);
 
+uint64_t loading_now_ns(void);
+
 /* lane_engine_open with such a line on standard error after a second, unless quiet. */
 enum status loading_engine(const struct lane_engine_config *config, bool quiet,
                            struct lane_engine **out, struct status_note *note);

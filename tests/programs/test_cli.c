@@ -219,6 +219,7 @@ START_TEST(cli_bench_writes_its_json) {
     for (uint32_t i = 0; i < 4; i++)
         ck_assert_uint_eq(json_array_size(json_object_get(j, arrays[i])), n[i]);
     ck_assert_int_gt(json_integer_value(json_object_get(j, "peak_bytes")), 0);
+    ck_assert(json_real_value(json_object_get(j, "load_s")) > 0);
     json_decref(j);
 }
 END_TEST
