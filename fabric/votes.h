@@ -5,6 +5,8 @@
  * costs no vote. Anything else - a no, silence, memory pressure, a graph that was lost - ends the
  * key on all ranks, which drop what they hold; the plans run eagerly and the bits are the same.
  *
+ * (tests/model/votes.pml searches all runs of one key.)
+ *
  * Invariants: V1 The order of a plan is one for all ranks. V2 A key is live only after ROOM and
  * CAPTURED of every rank, each for the plan that asked. V3 Whatever is not live has no slot
  * anywhere: every key that ends is dropped on all ranks, before any plan that asks for it anew.

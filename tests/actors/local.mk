@@ -32,7 +32,7 @@ tests_actors_test_worker_CFLAGS = $(RH_TEST_CFLAGS)
 tests_actors_test_worker_LDADD = $(RH_TEST_LDADD)
 # The Spin model of the mailbox.
 dist_check_SCRIPTS += tests/model/run_mailbox
-EXTRA_DIST += tests/model/mailbox.pml
+EXTRA_DIST += tests/model/mailbox.pml tests/model/spin.sh
 # What the actors cost, as ratios to a bare C loop of the same run.
 EXTRA_PROGRAMS += tests/bench/bench_actors
 tests_bench_bench_actors_SOURCES = tests/bench/bench_actors.c

@@ -14,3 +14,5 @@ check_PROGRAMS += tests/fabric/test_votes
 tests_fabric_test_votes_SOURCES = tests/fabric/test_votes.c tests/fabric/ranks.c tests/fabric/ranks.h tests/gpu/plan_make.h
 tests_fabric_test_votes_CFLAGS = $(RH_TEST_CFLAGS)
 tests_fabric_test_votes_LDADD = $(RH_TEST_LDADD)
+dist_check_SCRIPTS += tests/model/run_votes
+EXTRA_DIST += tests/model/votes.pml
