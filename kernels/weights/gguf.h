@@ -79,6 +79,7 @@ uint64_t krn_gguf_number_or(struct krn_gguf_reader *r, const char *key, uint64_t
                             uint64_t min, uint64_t max);
 double krn_gguf_real(struct krn_gguf_reader *r, const char *key);
 double krn_gguf_real_or(struct krn_gguf_reader *r, const char *key, double absent);
+bool krn_gguf_bool_or(struct krn_gguf_reader *r, const char *key, bool absent);
 /* Whether the text is `word`; absent gives `absent`. */
 bool krn_gguf_text_is(struct krn_gguf_reader *r, const char *key, const char *word, bool absent);
 /* Sets the first fault: "FILE: key KEY <format>". */

@@ -99,6 +99,16 @@ double krn_gguf_real(struct krn_gguf_reader *r, const char *key) {
     return krn_gguf_real_or(r, key, 1.0);
 }
 
+bool krn_gguf_bool_or(struct krn_gguf_reader *r, const char *key, bool absent) {
+    const struct krn_gguf_value *v = krn_gguf_find(r->g, key);
+    if (v == NULL)
+        return absent;
+    if (v->type == KRN_GGUF_BOOL)
+        return *v->at != 0;
+    krn_gguf_fault(r, STATUS_BAD_FILE, key, "is neither true nor false");
+    return absent;
+}
+
 bool krn_gguf_text_is(struct krn_gguf_reader *r, const char *key, const char *word, bool absent) {
     const struct krn_gguf_value *v = krn_gguf_find(r->g, key);
     if (v == NULL)

@@ -3,40 +3,14 @@
  */
 #include "kernels/weights/gguf_model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/quant/quant.h"
+#include "kernels/weights/gguf_arch.h"
 #include "kernels/weights/json.h"
 #include "kernels/weights/store.h"
-
-enum { MAPPED_NAME_BYTES = 80 };
-
-/* Whose rows the file holds in pairs: row 2j + t of a head is row t * head_dim / 2 + j here,
- * because the file's authors rotate neighbours and numerics.md 4.2 rotates halves. */
-enum pairs { PAIRS_NONE, PAIRS_Q, PAIRS_K };
-
-static const struct {
-    const char *file, *name; /* of a layer; ".weight" or ".bias" follows */
-    enum pairs pairs;
-    bool norm;
-} slots[] = {
-    {"attn_norm", "input_layernorm", PAIRS_NONE, true},
-    {"attn_q", "self_attn.q_proj", PAIRS_Q, false},
-    {"attn_k", "self_attn.k_proj", PAIRS_K, false},
-    {"attn_v", "self_attn.v_proj", PAIRS_NONE, false},
-    {"attn_output", "self_attn.o_proj", PAIRS_NONE, false},
-    {"ffn_norm", "post_attention_layernorm", PAIRS_NONE, true},
-    {"ffn_gate", "mlp.gate_proj", PAIRS_NONE, false},
-    {"ffn_up", "mlp.up_proj", PAIRS_NONE, false},
-    {"ffn_down", "mlp.down_proj", PAIRS_NONE, false},
-};
-
-static const char *const top_names[][2] = {
-    {"token_embd.weight", "model.embed_tokens.weight"},
-    {"output_norm.weight", "model.norm.weight"},
-    {"output.weight", "lm_head.weight"},
-};
 
 const struct krn_entry *krn_gguf_entry(const struct krn_gguf *g, const char *name) {
     for (uint32_t i = 0; i < g->table.n; i++)
@@ -45,50 +19,9 @@ const struct krn_entry *krn_gguf_entry(const struct krn_gguf *g, const char *nam
     return NULL;
 }
 
-static bool bias_used(const struct krn_config *c, size_t slot) {
-    if (slots[slot].norm)
-        return false;
-    if (strncmp(slots[slot].file, "ffn", 3) == 0)
-        return c->mlp_bias;
-    return strcmp(slots[slot].file, "attn_output") == 0 ? c->attn_out_bias : c->attn_bias;
-}
-
 /* Held by the configuration already, or by no model that matters. */
 static bool skipped(const char *name) {
     return strcmp(name, "rope_freqs.weight") == 0;
-}
-
-/* False for a tensor that the architecture does not have here. */
-static bool map_name(const struct krn_config *c, const char *name, char out[MAPPED_NAME_BYTES],
-                     enum pairs *pairs) {
-    *pairs = PAIRS_NONE;
-    for (size_t i = 0; i < sizeof top_names / sizeof top_names[0]; i++) {
-        if (strcmp(name, top_names[i][0]) == 0) {
-            snprintf(out, MAPPED_NAME_BYTES, "%s", top_names[i][1]);
-            return true;
-        }
-    }
-    if (strncmp(name, "blk.", 4) != 0)
-        return false;
-    uint32_t layer = 0;
-    const char *at = name + 4;
-    if (*at < '0' || *at > '9' || (at[0] == '0' && at[1] != '.'))
-        return false;
-    for (; *at >= '0' && *at <= '9' && layer < c->layers; at++)
-        layer = layer * 10 + (uint32_t)(*at - '0');
-    if (*at++ != '.' || layer >= c->layers)
-        return false;
-    for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
-        size_t n = strlen(slots[i].file);
-        if (strncmp(at, slots[i].file, n) != 0)
-            continue;
-        if (strcmp(at + n, ".weight") != 0 && (strcmp(at + n, ".bias") != 0 || !bias_used(c, i)))
-            continue;
-        snprintf(out, MAPPED_NAME_BYTES, "model.layers.%u.%s%s", layer, slots[i].name, at + n);
-        *pairs = slots[i].pairs;
-        return true;
-    }
-    return false;
 }
 
 static enum status tensor_fault(const struct krn_gguf *g, const struct krn_entry *e,
@@ -108,76 +41,186 @@ static void unpair(const unsigned char *from, unsigned char *to, uint64_t rows, 
     }
 }
 
-/* Where the tensor's bytes lie: mapped, or copied because of their order or alignment. */
-static enum status data_of(struct krn_model *model, const struct krn_gguf *g,
-                           const struct krn_entry *e, enum pairs pairs, const void **data,
+/* A norm's factors less one. What adds 1 again (numerics.md 2) must give the file's values. */
+static enum status less_one(const struct krn_gguf *g, const struct krn_entry *e, float *to,
+                            struct status_note *note) {
+    for (uint64_t i = 0; i < e->dims[0]; i++) {
+        float factor;
+        krn_unpack(e->type, g->bytes + e->offset, i, 1, &factor);
+        to[i] = factor - 1.0F;
+        if (1.0F + to[i] != factor && !isnan(factor))
+            return tensor_fault(g, e, STATUS_BAD_MODEL,
+                                "holds a factor that is no 1 + w of a float w", note);
+    }
+    return STATUS_OK;
+}
+
+/* A copy in our order of rows, or of misaligned data. */
+static enum status copy_of(struct krn_model *model, const struct krn_gguf *g,
+                           const struct krn_entry *e, enum krn_gguf_pairs pairs, void *to,
                            struct status_note *note) {
     const struct krn_config *c = &model->config;
     const unsigned char *from = g->bytes + e->offset;
-    *data = from;
-    bool aligned = (uintptr_t)from % krn_format_of(e->type)->align == 0;
-    if (pairs == PAIRS_NONE && aligned)
-        return STATUS_OK;
     uint64_t rows = e->dims[0];
-    uint32_t heads = pairs == PAIRS_K ? c->kv_heads : c->heads;
-    if (pairs != PAIRS_NONE && rows != (uint64_t)heads * c->head_dim)
+    uint32_t heads = pairs == KRN_GGUF_PAIRS_K ? c->kv_heads : c->heads;
+    if (pairs == KRN_GGUF_PAIRS_NONE)
+        memcpy(to, from, (size_t)e->bytes);
+    else if (rows != (uint64_t)heads * c->head_dim)
         return tensor_fault(g, e, STATUS_BAD_MODEL, "has other rows than its heads ask for", note);
-    unsigned char *copy = krn_store_block(model, e->bytes);
+    else
+        unpair(from, to, rows, e->bytes / rows, c->head_dim);
+    return STATUS_OK;
+}
+
+/* Where the tensor's bytes lie: mapped, or copied because of their order, values or alignment. */
+static enum status data_of(struct krn_model *model, const struct krn_gguf *g,
+                           const struct krn_entry *e, const struct krn_gguf_place *place,
+                           struct krn_tensor *t, struct status_note *note) {
+    const unsigned char *from = g->bytes + e->offset;
+    bool aligned = (uintptr_t)from % krn_format_of(e->type)->align == 0;
+    t->data = from;
+    if (place->pairs == KRN_GGUF_PAIRS_NONE && !place->one_more && aligned)
+        return STATUS_OK;
+    bool norm = place->one_more && e->n_dims == 1;
+    uint64_t bytes = norm ? e->dims[0] * sizeof(float) : e->bytes;
+    void *copy = krn_store_block(model, bytes);
     if (copy == NULL)
         return tensor_fault(g, e, STATUS_NO_MEMORY, "finds no memory for its rows", note);
-    if (pairs == PAIRS_NONE)
-        memcpy(copy, from, (size_t)e->bytes);
-    else
-        unpair(from, copy, rows, e->bytes / rows, c->head_dim);
-    *data = copy;
+    t->data = copy;
+    if (!norm)
+        return copy_of(model, g, e, place->pairs, copy, note);
+    t->dtype = KRN_F32;
+    t->bytes = bytes;
+    return less_one(g, e, copy, note);
+}
+
+/* Names of the model's tensors, one after the other. */
+struct names {
+    char *at;
+};
+
+static const char *take_name(struct names *names, const char *name) {
+    size_t n = strlen(name) + 1;
+    const char *taken = memcpy(names->at, name, n);
+    names->at += n;
+    return taken;
+}
+
+/* One matrix an expert from a tensor of three dimensions. */
+static enum status adopt_experts(struct krn_model *model, const struct krn_gguf *g,
+                                 const struct krn_entry *e, const struct krn_gguf_place *place,
+                                 struct names *names, struct status_note *note) {
+    struct krn_tensor whole = {.dtype = e->type, .bytes = e->bytes};
+    TRY(data_of(model, g, e, place, &whole, note));
+    for (uint32_t i = 0; i < place->experts; i++) {
+        char name[KRN_GGUF_PLACE_NAME];
+        uint64_t bytes = whole.bytes / place->experts;
+        krn_gguf_expert_name(place, i, name);
+        struct krn_tensor *t = (struct krn_tensor *)(uintptr_t)&model->tensors[model->n_tensors++];
+        *t = (struct krn_tensor){.name = take_name(names, name),
+                                 .dtype = whole.dtype,
+                                 .n_dims = 2,
+                                 .dims = {e->dims[1], e->dims[2]},
+                                 .data = (const unsigned char *)whole.data + i * bytes,
+                                 .bytes = bytes};
+    }
+    return STATUS_OK;
+}
+
+/* Where an entry goes; of experts with as many matrices as the configuration says. */
+static enum status place_of(const struct krn_gguf *g, const struct krn_gguf_arch *a,
+                            const struct krn_config *c, const struct krn_entry *e,
+                            struct krn_gguf_place *out, struct status_note *note) {
+    char text[96];
+    if (!krn_gguf_place(a, c, e->name, out)) {
+        snprintf(text, sizeof text, "is none that this build knows in architecture %s", a->name);
+        return tensor_fault(g, e, STATUS_BAD_MODEL, text, note);
+    }
+    if (out->experts != 0 && (e->n_dims != 3 || e->dims[0] != out->experts)) {
+        snprintf(text, sizeof text, "is not %u matrices, one an expert", out->experts);
+        return tensor_fault(g, e, STATUS_BAD_MODEL, text, note);
+    }
     return STATUS_OK;
 }
 
 static enum status adopt(struct krn_model *model, const struct krn_gguf *g,
-                         const struct krn_entry *e, char *name, struct status_note *note) {
+                         const struct krn_gguf_arch *a, const struct krn_entry *e,
+                         struct names *names, struct status_note *note) {
     struct krn_store *store = model->store;
-    enum pairs pairs;
-    const void *data;
-    if (!map_name(&model->config, e->name, name, &pairs))
-        return tensor_fault(g, e, STATUS_BAD_MODEL,
-                            "is none that this build knows in architecture llama", note);
+    struct krn_gguf_place place;
+    TRY(place_of(g, a, &model->config, e, &place, note));
     if (!e->usable) {
-        store->unusable[store->n_unusable++] = (struct krn_unusable){
-            .name = name, .dtype = e->dtype, .n_dims = e->n_dims, .bytes = e->bytes};
+        store->unusable[store->n_unusable++] =
+            (struct krn_unusable){.name = take_name(names, place.name),
+                                  .dtype = e->dtype,
+                                  .n_dims = e->n_dims,
+                                  .bytes = e->bytes};
         return STATUS_OK;
     }
-    TRY(data_of(model, g, e, pairs, &data, note));
+    if (place.experts != 0)
+        return adopt_experts(model, g, e, &place, names, note);
     struct krn_tensor *t = (struct krn_tensor *)(uintptr_t)&model->tensors[model->n_tensors++];
-    *t = (struct krn_tensor){
-        .name = name, .dtype = e->type, .n_dims = e->n_dims, .data = data, .bytes = e->bytes};
+    *t = (struct krn_tensor){.name = take_name(names, place.name),
+                             .dtype = e->type,
+                             .n_dims = e->n_dims,
+                             .bytes = e->bytes};
     memcpy(t->dims, e->dims, sizeof t->dims);
+    return data_of(model, g, e, &place, t, note);
+}
+
+/* Tensors of the model: an entry gives one, or one an expert. */
+static enum status count(const struct krn_gguf *g, const struct krn_gguf_arch *a,
+                         const struct krn_config *c, uint64_t *n, struct status_note *note) {
+    *n = 0;
+    for (uint32_t i = 0; i < g->table.n; i++) {
+        struct krn_gguf_place place;
+        if (skipped(g->table.entries[i].name))
+            continue;
+        TRY(place_of(g, a, c, &g->table.entries[i], &place, note));
+        *n += place.experts != 0 ? place.experts : 1;
+    }
+    if (*n > KRN_TENSORS_MAX)
+        return status_say(note, STATUS_BAD_FILE,
+                          "%s: %llu matrices of experts and other tensors, at most %d are allowed",
+                          g->file, (unsigned long long)*n, KRN_TENSORS_MAX);
     return STATUS_OK;
 }
 
 /* Takes the mapping over from file, also when it fails. */
-static enum status fill(struct krn_model *model, const struct krn_gguf *g, struct krn_file *file,
+static enum status fill(struct krn_model *model, const struct krn_gguf *g,
+                        const struct krn_gguf_arch *a, uint64_t n, struct krn_file *file,
                         struct status_note *note) {
     struct krn_store *store = model->store;
     store->files[store->n_files++] = *file;
     *file = (struct krn_file){0};
-    char *names = krn_store_block(model, (uint64_t)g->table.n * MAPPED_NAME_BYTES);
-    if (names == NULL)
+    struct names names = {krn_store_block(model, n * KRN_GGUF_PLACE_NAME)};
+    if (names.at == NULL)
         return status_say(note, STATUS_NO_MEMORY, "%s: no memory for the tensors' names", g->file);
     for (uint32_t i = 0; i < g->table.n; i++)
         if (!skipped(g->table.entries[i].name))
-            TRY(adopt(model, g, &g->table.entries[i], names + (size_t)i * MAPPED_NAME_BYTES, note));
-    return krn_store_seal(model, note);
+            TRY(adopt(model, g, a, &g->table.entries[i], &names, note));
+    TRY(krn_store_seal(model, note));
+    for (uint32_t i = 1; i < model->n_tensors; i++)
+        if (strcmp(model->tensors[i - 1].name, model->tensors[i].name) == 0)
+            return status_say(note, STATUS_BAD_MODEL, "%s: %s is there alone and among all experts",
+                              g->file, model->tensors[i].name);
+    return STATUS_OK;
 }
 
 static enum status model_of(const struct krn_gguf *g, struct krn_file *file, struct krn_model **out,
                             struct status_note *note) {
     struct krn_config config;
+    struct krn_gguf_reader r = {.g = g, .note = note};
+    uint64_t n;
     TRY(krn_gguf_config(g, &config, note));
-    struct krn_model *model = krn_store_new(g->table.n, 1, g->table.n + 1, g->table.n);
+    const struct krn_gguf_arch *a = krn_gguf_arch_of(&r);
+    TRY(r.status);
+    TRY(count(g, a, &config, &n, note));
+    struct krn_model *model = krn_store_new((uint32_t)n, 1, g->table.n + 1, g->table.n);
     if (model == NULL)
         return status_say(note, STATUS_NO_MEMORY, "%s: no memory for the model's tables", g->file);
     model->config = config;
-    enum status status = fill(model, g, file, note);
+    enum status status = fill(model, g, a, n, file, note);
     if (status == STATUS_OK)
         *out = model;
     else

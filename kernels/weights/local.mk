@@ -5,6 +5,7 @@ libkernels_a_SOURCES += kernels/model.h kernels/profile.h kernels/rowfn.h kernel
 	kernels/weights/config_json.h kernels/weights/config_json.c \
 	kernels/weights/shards.h kernels/weights/shards.c kernels/weights/store.h kernels/weights/store.c \
 	kernels/weights/gguf.h kernels/weights/gguf.c kernels/weights/gguf_fields.c \
+	kernels/weights/gguf_arch.h kernels/weights/gguf_arch.c \
 	kernels/weights/gguf_model.h kernels/weights/gguf_config.c kernels/weights/gguf_model.c \
 	kernels/weights/open.c kernels/weights/synthetic.c kernels/weights/save.c \
 	kernels/families/family.h kernels/families/registry.h kernels/families/family.c \

@@ -9,6 +9,7 @@
 #include "actors/check.h"
 #include "kernels/quant/quant.h"
 #include "kernels/weights/config_json.h"
+#include "kernels/weights/gguf_arch.h"
 #include "kernels/weights/gguf_model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -68,6 +69,30 @@ static void check_tensors(const struct krn_gguf *g) {
     }
 }
 
+/* Every tensor's place: its name is whole, an expert's name too. */
+static void check_places(const struct krn_gguf *g, const struct krn_config *c) {
+    struct status_note note = {""};
+    struct krn_gguf_reader r = {.g = g, .note = &note};
+    const struct krn_gguf_arch *a = krn_gguf_arch_of(&r);
+    CHECK(a != NULL);
+    for (uint32_t i = 0; i < g->table.n; i++) {
+        struct krn_gguf_place place;
+        char name[KRN_GGUF_PLACE_NAME];
+        if (!krn_gguf_place(a, c, g->table.entries[i].name, &place))
+            continue;
+        size_t n = strlen(place.name);
+        CHECK(n > 7 && (strcmp(place.name + n - 7, ".weight") == 0 ||
+                        strcmp(place.name + n - 5, ".bias") == 0));
+        CHECK(place.experts == 0 || place.experts == c->experts);
+        if (place.experts == 0)
+            continue;
+        krn_gguf_expert_name(&place, 0, name);
+        CHECK(strcmp(name, place.name) == 0);
+        krn_gguf_expert_name(&place, KRN_EXPERTS_MAX - 1, name);
+        CHECK(strlen(name) == n + 2);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct krn_gguf g;
     struct krn_config config;
@@ -79,10 +104,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     check_values(&g);
     check_tensors(&g);
-    if (krn_gguf_config(&g, &config, &note) == STATUS_OK)
+    if (krn_gguf_config(&g, &config, &note) == STATUS_OK) {
         CHECK(krn_config_check("f", &config, &note) == STATUS_OK);
-    else
+        check_places(&g, &config);
+    } else {
         check_line(&note);
+    }
     krn_gguf_free(&g);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Models from GGUF files on the CPU device: every type of matrix, every V, equals the oracle bit
- * for bit; and the small published model where it is at hand (tests/fetch_smollm2).
+ * Models from GGUF files on the CPU device: every type of matrix, every V, every family equals the
+ * oracle bit for bit; and the small published model where it is at hand (tests/fetch_smollm2).
  */
 #include "tests/harness.h"
 
@@ -9,6 +9,7 @@
 
 #include "kernels/oracle.h"
 #include "tests/gpu/cpu_rig.h"
+#include "tests/kernels/family_models.h"
 #include "tests/kernels/gguf_make.h"
 #include "tests/kernels/scratch_dir.h"
 
@@ -23,7 +24,23 @@ static struct krn_model *open_model(const char *path) {
 }
 
 /* A model of random weights in matrices of this type, as a file. */
-static void write_model(const char *path, enum krn_dtype type) {
+static void write_model(const char *path, const struct krn_config *c, enum krn_dtype type) {
+    struct krn_model *made = NULL;
+    struct gguf_make make;
+    size_t n;
+    ck_assert_int_eq(krn_model_synthetic(c, type < KRN_DTYPES ? type : KRN_F32, 9, &made, &note),
+                     STATUS_OK);
+    gguf_begin(&make, 3, 32);
+    gguf_model_keys(&make, c);
+    gguf_model_tensors(&make, made, type, true);
+    unsigned char *bytes = gguf_end(&make, &n);
+    FILE *f = fopen(path, "wb");
+    ck_assert(f != NULL && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
+    free(bytes);
+    krn_model_close(made);
+}
+
+static void write_llama(const char *path, enum krn_dtype type) {
     const struct krn_config c = {.vocab = 50,
                                  .hidden = 256,
                                  .layers = 1,
@@ -35,19 +52,7 @@ static void write_model(const char *path, enum krn_dtype type) {
                                  .norm_eps = 1e-5F,
                                  .tied = type % 2 == 0,
                                  .rope = {.kind = KRN_ROPE_PLAIN, .theta = 10000}};
-    struct krn_model *made = NULL;
-    struct gguf_make make;
-    size_t n;
-    ck_assert_int_eq(krn_model_synthetic(&c, type < KRN_DTYPES ? type : KRN_F32, 9, &made, &note),
-                     STATUS_OK);
-    gguf_begin(&make, 3, 32);
-    gguf_model_keys(&make, &c);
-    gguf_model_tensors(&make, made, type, true);
-    unsigned char *bytes = gguf_end(&make, &n);
-    FILE *f = fopen(path, "wb");
-    ck_assert(f != NULL && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
-    free(bytes);
-    krn_model_close(made);
+    write_model(path, &c, type);
 }
 
 /* The device in pieces, the oracle token by token. Returns the device's choice after the last. */
@@ -76,7 +81,7 @@ START_TEST(test_types) {
     char dir[64], path[128];
     scratch_make(dir);
     snprintf(path, sizeof path, "%s/model.gguf", dir);
-    write_model(path, (enum krn_dtype)_i);
+    write_llama(path, (enum krn_dtype)_i);
     uint32_t ids[LENGTH];
     uint64_t seed = 5;
     for (uint32_t i = 0; i < LENGTH; i++)
@@ -87,6 +92,26 @@ START_TEST(test_types) {
         check_device(&m, 1 + v % 2, ids, LENGTH);
         rig_model_close(&m);
     }
+    scratch_remove(dir);
+}
+END_TEST
+
+/* Every family's file, its formats in turn, at the default V. */
+START_TEST(test_families) {
+    char dir[64], path[128];
+    scratch_make(dir);
+    snprintf(path, sizeof path, "%s/model.gguf", dir);
+    write_model(path, &family_models[_i],
+                (enum krn_dtype)(KRN_DTYPES + 5 * _i % (KRN_TYPES - KRN_DTYPES)));
+    uint32_t ids[LENGTH];
+    uint64_t seed = 6;
+    for (uint32_t i = 0; i < LENGTH; i++)
+        ids[i] = (uint32_t)(test_random(&seed) % family_models[_i].vocab);
+    struct rig_model m;
+    rig_model_wrap(&m, open_model(path), 0);
+    ck_assert_uint_eq(m.profile.virtual_ranks, 8);
+    check_device(&m, 2, ids, LENGTH);
+    rig_model_close(&m);
     scratch_remove(dir);
 }
 END_TEST
@@ -133,6 +158,7 @@ int main(void) {
     TCase *t = tcase_create("gguf_cpu");
     tcase_set_timeout(t, 0);
     tcase_add_loop_test(t, test_types, 0, KRN_TYPES);
+    tcase_add_loop_test(t, test_families, 0, FAMILY_MODELS);
     tcase_add_test(t, test_published);
     suite_add_tcase(s, t);
     return test_run(s);

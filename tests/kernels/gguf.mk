@@ -14,3 +14,9 @@ tests_kernels_test_gguf_hostile_SOURCES = tests/kernels/test_gguf_hostile.c \
 	tests/kernels/model_dir.h tests/kernels/scratch_dir.h $(RH_GGUF_MAKE)
 tests_kernels_test_gguf_hostile_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_gguf_hostile_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/kernels/test_gguf_families
+tests_kernels_test_gguf_families_SOURCES = tests/kernels/test_gguf_families.c tests/kernels/model_dir.h \
+	tests/kernels/scratch_dir.h tests/kernels/family_models.h tests/kernels/forward64.c \
+	tests/kernels/forward64.h $(RH_GGUF_MAKE)
+tests_kernels_test_gguf_families_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_gguf_families_LDADD = $(RH_TEST_LDADD)

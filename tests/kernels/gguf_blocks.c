@@ -40,7 +40,7 @@ static double half_value(const unsigned char *p) {
     return sign * (exponent == 0 ? ldexp(h & 1023, -24) : ldexp(1024 + (h & 1023), exponent - 25));
 }
 
-/* Towards zero; what is below the normal numbers becomes zero, what is above the greatest. */
+/* Towards zero, also among the subnormal numbers; what is above the greatest becomes it. */
 static void put_half(unsigned char *p, double x) {
     int exponent = 0;
     double mantissa = frexp(fabs(x), &exponent);
@@ -49,6 +49,8 @@ static void put_half(unsigned char *p, double x) {
         h = 0x7bff;
     else if (x != 0 && exponent >= -13)
         h = (unsigned)(exponent + 14) << 10 | ((unsigned)(mantissa * 2048) & 1023);
+    else
+        h = (unsigned)ldexp(fabs(x), 24);
     h |= x < 0 ? 0x8000 : 0;
     p[0] = (unsigned char)h;
     p[1] = (unsigned char)(h >> 8);
@@ -243,6 +245,31 @@ static void put_scales(enum krn_dtype type, const float *x, unsigned char *block
     }
 }
 
+/* Codes [*first, *last] among which the nearest is: all, or a few around where a straight line
+ * through two of them passes. */
+static void candidates(enum krn_dtype type, unsigned char *block, uint32_t i, double x, int *first,
+                       int *last) {
+    const int top = kinds[type].top;
+    *first = 0;
+    *last = top;
+    if (type == KRN_IQ4_NL)
+        return;
+    if (type == KRN_Q8_0) { /* signed codes */
+        if (half_value(block) != 0)
+            *first = *last = (int)lround(fmax(-127, fmin(127, x / half_value(block)))) & 255;
+        return;
+    }
+    put_code(type, block, i, 0);
+    double at_0 = gguf_value(type, block, i);
+    put_code(type, block, i, top);
+    double step = (gguf_value(type, block, i) - at_0) / top;
+    if (step == 0)
+        return;
+    double guess = fmax(0, fmin(top, (x - at_0) / step));
+    *first = (int)fmax(0, floor(guess) - 1);
+    *last = (int)fmin(top, ceil(guess) + 1);
+}
+
 void gguf_quantise(enum krn_dtype type, const float *x, unsigned char *block) {
     memset(block, 0, kinds[type].bytes);
     if (type == KRN_F32) {
@@ -252,11 +279,9 @@ void gguf_quantise(enum krn_dtype type, const float *x, unsigned char *block) {
     CHECK(type >= KRN_DTYPES);
     put_scales(type, x, block);
     for (uint32_t i = 0; i < kinds[type].block; i++) {
-        int best = 0, first = 0, last = kinds[type].top;
+        int best = 0, first, last;
         double error = INFINITY;
-        if (type == KRN_Q8_0 && half_value(block) != 0) /* 256 codes: no need to try them all */
-            first = last =
-                (int)lround(fmax(-127, fmin(127, (double)x[i] / half_value(block)))) & 255;
+        candidates(type, block, i, (double)x[i], &first, &last);
         for (int code = first; code <= last; code++) {
             put_code(type, block, i, code);
             double off = fabs(gguf_value(type, block, i) - (double)x[i]);

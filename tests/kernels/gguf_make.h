@@ -8,7 +8,7 @@
 
 #include "kernels/model.h"
 
-enum { GGUF_MAKE_TENSORS = 64 };
+enum { GGUF_MAKE_TENSORS = 160 };
 
 struct gguf_bytes {
     unsigned char *at;

@@ -19,6 +19,9 @@ struct lie {
     const char *key;              /* a key added, with value bytes of this type */
     uint32_t key_type, key_bytes; /* of value */
     unsigned char value[24];
+    const char *key2; /* another */
+    uint32_t key2_type, key2_bytes;
+    unsigned char value2[16];
     const char *tensor; /* a tensor added, or an own one spoiled when it has that name */
     uint32_t type, n_dims;
     uint64_t dims[5], name_bytes, shift; /* shift: added to its offset */
@@ -176,10 +179,28 @@ static const struct lie lies[] = {
     {"yarn", .key = "llama.rope.scaling.type", .key_type = 8, .key_bytes = 12,
      .value = {4, 0, 0, 0, 0, 0, 0, 0, 'y', 'a', 'r', 'n'}, NOT,
      .words = {G, "llama.rope.scaling.type", "yarn"}},
-    {"a key that nobody honours", .key = "llama.attention.sliding_window", U32(64u), NOT,
-     .words = {G, "llama.attention.sliding_window"}},
-    {"experts", .key = "llama.expert_count", U32(8u), NOT,
-     .words = {G, "llama.expert_count", "experts"}},
+    {"a key that nobody honours", .key = "llama.attention.max_alibi_bias", U32(64u), NOT,
+     .words = {G, "llama.attention.max_alibi_bias"}},
+    {"a key of other architectures", .key = "llama.rope.freq_base_swa", U32(64u), NOT,
+     .words = {G, "llama.rope.freq_base_swa"}},
+    {"window beyond all contexts", .key = "llama.attention.sliding_window", U32(0xffffffffu), NOT,
+     .words = {G, "llama.attention.sliding_window is 4294967295"}},
+    {"windows of other layers", .key = "llama.attention.sliding_window", U32(64u), NOT,
+     .key2 = "llama.attention.sliding_window_pattern", .key2_type = 9, .key2_bytes = 15,
+     .value2 = {7, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1},
+     .words = {G, "sliding_window_pattern", "2 truth values"}},
+    {"experts without used ones", .key = "llama.expert_count", U32(8u), BAD,
+     .words = {G, "llama.expert_used_count is missing"}},
+    {"experts hostile", .key = "llama.expert_count", U32(0x80000000u), NOT,
+     .words = {G, "llama.expert_count is 2147483648"}},
+    {"more experts used than there are", .key = "llama.expert_count", U32(4u), NOT,
+     .key2 = "llama.expert_used_count", .key2_type = 4, .key2_bytes = 4, .value2 = {5},
+     .words = {G, "llama.expert_used_count is 5, outside 1 to 4"}},
+    {"no expert used", .key = "llama.expert_count", U32(4u), NOT, .key2 = "llama.expert_used_count",
+     .key2_type = 4, .key2_bytes = 4, .value2 = {0}, .words = {G, "llama.expert_used_count is 0"}},
+    {"dense matrices of a mixture", .key = "llama.expert_count", U32(4u), NOT,
+     .key2 = "llama.expert_used_count", .key2_type = 4, .key2_bytes = 4, .value2 = {2},
+     .words = {G, "tensor blk.0.ffn_"}},
     {"one part of several", .key = "split.count", U32(2u), NOT, .words = {G, "split.count"}},
     {"vocabulary differs", .drop = "llama.vocab_size", .key = "llama.vocab_size", U32(95u), NOT,
      .words = {G, "llama.vocab_size is 95", "96 rows"}},
@@ -220,6 +241,8 @@ START_TEST(test_lie) {
         drop_key(&make, l->drop);
     if (l->key != NULL)
         gguf_key(&make, l->key, l->key_type, l->value, l->key_bytes);
+    if (l->key2 != NULL)
+        gguf_key(&make, l->key2, l->key2_type, l->value2, l->key2_bytes);
     gguf_model_tensors(&make, made, KRN_F16, true);
     make.lie_keys = l->keys;
     make.lie_tensors = l->tensors;
