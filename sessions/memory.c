@@ -70,7 +70,7 @@ static void memory_describe(void *self, uint32_t page, uint32_t slot) {
 static void memory_store(void *self, uint32_t number, uint32_t slot) {
     struct ses_memory *m = self;
     for (uint32_t i = 0; i < m->config.key.world; i++)
-        ACT_SEND(m->ctx, m->stores[i], ses, store, .record = &m->record[slot], .number = number,
+        ACT_SEND(m->ctx, m->stores[i], ses, write, .record = &m->record[slot], .number = number,
                  .slot = slot);
 }
 

@@ -59,7 +59,7 @@ enum ses_reason {
     M(ses, restored,  tier,    memory,  none,        none,        none,   uint32_t page; uint32_t status;)                \
     /* The store of a rank: between a slot of its host memory and a record. record: what the bytes are, the memory's,     \
      * unchanged until stored. stored: they are on disk, and indexed. */                                                   \
-    M(ses, store,     memory,  store,   stored,      none,        lane,   const struct ses_record *record;                \
+    M(ses, write,     memory,  store,   stored,      none,        lane,   const struct ses_record *record;                \
                                                                           uint32_t number; uint32_t slot;)                \
     M(ses, stored,    store,   memory,  none,        none,        lane,   uint32_t slot; uint32_t rank; uint32_t status;) \
     M(ses, load,      memory,  store,   loaded,      none,        lane,   uint32_t number; uint32_t slot;)                \

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Making room in a full store: what lives in the sparsest segment is copied behind the last one, and
+ * the index says so in one commit, after which the old segment is unlinked. Cut off anywhere, the
+ * old records or the new ones are there, never half of either.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "actors/check.h"
+#include "sessions/store_private.h"
+
+enum { READ_TRIES = 3 };
+
+struct move {
+    struct ses_record record;
+    struct ses_where from, to;
+    uint32_t flags;
+    bool taken, good;
+};
+
+struct moves {
+    struct ses_store *store;
+    uint32_t segment;
+    bool others; /* only records of other keys */
+    struct move *move;
+    uint32_t n, max;
+    bool no_memory;
+};
+
+static bool collect(void *self, const struct ses_record *r, const struct ses_where *where,
+                    uint32_t flags) {
+    struct moves *m = self;
+    bool own = memcmp(r->space.key, m->store->own_key, sizeof r->space.key) == 0;
+    if ((m->segment != 0 && where->segment != m->segment) || (m->others && own))
+        return true;
+    if (m->segment == 0) /* the first one says which segment */
+        m->segment = where->segment;
+    if (m->n == m->max) {
+        uint32_t max = m->max == 0 ? 64 : m->max * 2;
+        struct move *more = realloc(m->move, max * sizeof *more);
+        m->no_memory = more == NULL;
+        if (more == NULL)
+            return false;
+        m->move = more;
+        m->max = max;
+    }
+    uint32_t *tokens = malloc(r->n_tokens * sizeof *tokens);
+    m->no_memory = tokens == NULL;
+    if (tokens == NULL)
+        return false;
+    memcpy(tokens, r->tokens, r->n_tokens * sizeof *tokens);
+    m->move[m->n] = (struct move){.record = *r, .from = *where, .flags = flags};
+    m->move[m->n++].record.tokens = tokens;
+    return true;
+}
+
+static void moves_free(struct moves *m) {
+    for (uint32_t i = 0; i < m->n; i++)
+        free(m->move[i].record.tokens);
+    free(m->move);
+}
+
+/* Reads a record, verifies it and writes it to its new place. */
+static enum status move_bytes(struct ses_store *s, struct move *m, unsigned char *bytes,
+                              struct status_note *note) {
+    uint64_t n = (uint64_t)m->from.blocks * SES_DISK_BLOCK;
+    struct store_header h;
+    int fd = ses_files_fd(s->files, m->from.segment);
+    enum status status = fd < 0 ? STATUS_IO : STATUS_AGAIN;
+    for (int tries = 0; fd >= 0 && status != STATUS_OK && tries < READ_TRIES; tries++)
+        status = ses_store_transfer(s, SES_DISK_READ, fd, m->from.offset, bytes, n);
+    if (status != STATUS_OK) {
+        s->counts.dropped++; /* it cannot be had: it goes with its segment */
+        return STATUS_OK;
+    }
+    memcpy(&h, bytes, sizeof h);
+    uint64_t page = (h.page_bytes + SES_DISK_BLOCK - 1) / SES_DISK_BLOCK * SES_DISK_BLOCK;
+    if (page >= n ||
+        ses_store_verify(s, &m->record, &m->from, bytes, n - page, bytes + n - page) != STATUS_OK) {
+        s->counts.dropped++;
+        return STATUS_OK;
+    }
+    TRY(ses_files_take(s->files, m->from.blocks, true, &m->to, note));
+    m->taken = true;
+    m->to.sum[0] = m->from.sum[0];
+    m->to.sum[1] = m->from.sum[1];
+    fd = ses_files_fd(s->files, m->to.segment);
+    if (fd < 0)
+        return status_say(note, STATUS_IO, "a new segment cannot be opened");
+    TRY(ses_store_transfer(s, SES_DISK_WRITE, fd, m->to.offset, bytes, n));
+    m->good = true;
+    return STATUS_OK;
+}
+
+static enum status move_all(struct ses_store *s, struct moves *all, unsigned char *bytes,
+                            struct status_note *note) {
+    for (uint32_t i = 0; i < all->n; i++)
+        TRY(move_bytes(s, &all->move[i], bytes, note));
+    uint32_t synced = 0;
+    for (uint32_t i = 0; i < all->n; i++) {
+        const struct move *m = &all->move[i];
+        if (!m->good || m->to.segment == synced)
+            continue;
+        synced = m->to.segment;
+        TRY(ses_store_transfer(s, SES_DISK_SYNC, ses_files_fd(s->files, synced), 0, NULL, 0));
+    }
+    TRY(ses_files_sync_names(s->files, note));
+    for (uint32_t i = 0; i < all->n; i++) {
+        const struct move *m = &all->move[i];
+        TRY(ses_index_remove(s->index, &m->record, &m->from, note));
+        if (m->good)
+            TRY(ses_index_put(s->index, &m->record, &m->to, m->flags, note));
+    }
+    return ses_store_commit(s, note);
+}
+
+/* The numbers that name what was moved. */
+static void follow(struct ses_store *s, const struct moves *all) {
+    for (uint32_t k = 0; k < s->config.n_numbers; k++) {
+        struct ses_where *where = &s->at[k].where;
+        if (!s->at[k].held || where->segment != all->segment)
+            continue;
+        struct ses_where to = {.segment = 0}; /* lost, unless it was moved */
+        for (uint32_t i = 0; i < all->n; i++)
+            if (all->move[i].good && all->move[i].from.offset == where->offset)
+                to = all->move[i].to;
+        *where = to;
+    }
+}
+
+/* Records of other keys give way, those of the segment that is first in the index. */
+static bool evict_others(struct ses_store *s) {
+    struct moves all = {.store = s, .others = true};
+    struct status_note note;
+    uint64_t bad = 0;
+    enum status status = ses_index_each(s->index, &all, collect, &bad, &note);
+    for (uint32_t i = 0; status == STATUS_OK && i < all.n; i++)
+        status = ses_index_remove(s->index, &all.move[i].record, &all.move[i].from, &note);
+    if (status == STATUS_OK && all.n > 0)
+        status = ses_store_commit(s, &note);
+    bool done = status == STATUS_OK && all.n > 0 && !all.no_memory;
+    if (status != STATUS_OK)
+        ses_index_abort(s->index);
+    for (uint32_t i = 0; done && i < all.n; i++)
+        ses_files_drop(s->files, &all.move[i].from);
+    if (done)
+        ses_files_remove_empty(s->files);
+    moves_free(&all);
+    return done;
+}
+
+bool ses_store_compact(struct ses_store *s) {
+    uint64_t record = (uint64_t)s->blocks * SES_DISK_BLOCK;
+    struct moves all = {.store = s, .segment = ses_files_victim(s->files, record)};
+    if (all.segment == 0)
+        return evict_others(s);
+    ses_store_drain(s);
+    struct status_note note;
+    uint64_t bad = 0, most = 0;
+    enum status status = ses_index_each(s->index, &all, collect, &bad, &note);
+    for (uint32_t i = 0; i < all.n; i++)
+        most = all.move[i].from.blocks > most ? all.move[i].from.blocks : most;
+    void *bytes = NULL;
+    if (status == STATUS_OK && (all.no_memory || all.n == 0 ||
+                                posix_memalign(&bytes, SES_DISK_BLOCK, most * SES_DISK_BLOCK) != 0))
+        status = STATUS_NO_MEMORY;
+    if (status == STATUS_OK)
+        status = move_all(s, &all, bytes, &note);
+    bool done = status == STATUS_OK;
+    if (!done)
+        ses_index_abort(s->index);
+    for (uint32_t i = 0; i < all.n; i++) {
+        const struct move *m = &all.move[i];
+        if (done)
+            ses_files_drop(s->files, &m->from);
+        if (m->taken && !(done && m->good))
+            ses_files_drop(s->files, &m->to);
+        s->counts.moved += done && m->good;
+    }
+    if (done) {
+        follow(s, &all);
+        ses_files_remove_empty(s->files);
+        s->counts.compactions++;
+    }
+    free(bytes);
+    moves_free(&all);
+    return done;
+}

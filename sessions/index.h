@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The store's index, an LMDB environment: a commit is the only moment at which records come to be,
+ * move or cease. Entries are in order of key space, depth and name, so parents come before their
+ * children. Used by one thread at a time; other processes may read it.
+ */
+#ifndef SESSIONS_INDEX_H
+#define SESSIONS_INDEX_H
+
+#include "sessions/record.h"
+
+struct ses_index;
+
+/* Where a record lies, and what its bytes must be. */
+struct ses_where {
+    uint32_t segment;
+    uint32_t blocks; /* of the whole record */
+    uint64_t offset;
+    uint64_t sum[2]; /* XXH3-128 of the page */
+};
+
+enum { SES_INDEX_PINNED = 1, SES_INDEX_TEXT = 160, SES_INDEX_TOKENS_MAX = 1024 };
+
+/* A key space, for people and for the reasons of misses. */
+struct ses_index_space {
+    uint64_t key[2];
+    uint64_t fingerprint[2];
+    uint32_t page_tokens, rank, world, layout_version;
+    uint64_t page_bytes;
+    char text[SES_INDEX_TEXT]; /* model, profile and KV type in words */
+};
+
+/* path: a directory, created when it is not there. read_only: beside a server that writes it. */
+enum status ses_index_open(const char *path, bool read_only, struct ses_index **out,
+                           struct status_note *note);
+void ses_index_close(struct ses_index *x);
+uint64_t ses_index_bytes(const struct ses_index *x);
+
+/* Changes gather until commit, which makes them durable or leaves all as it was. */
+enum status ses_index_put(struct ses_index *x, const struct ses_record *r,
+                          const struct ses_where *where, uint32_t flags, struct status_note *note);
+/* Removes the record's entry if it still says where. */
+enum status ses_index_remove(struct ses_index *x, const struct ses_record *r,
+                             const struct ses_where *where, struct status_note *note);
+/* Removes it whatever it says. */
+enum status ses_index_drop(struct ses_index *x, const struct ses_record *r,
+                           struct status_note *note);
+enum status ses_index_put_space(struct ses_index *x, const struct ses_index_space *s,
+                                struct status_note *note);
+enum status ses_index_commit(struct ses_index *x, struct status_note *note);
+void ses_index_abort(struct ses_index *x);
+
+/* Every entry in order; each stops early when it returns false. record's tokens are valid during the
+ * call. An entry that makes no sense is passed over and counted in *bad. */
+enum status ses_index_each(struct ses_index *x, void *self,
+                           bool (*each)(void *self, const struct ses_record *r,
+                                        const struct ses_where *where, uint32_t flags),
+                           uint64_t *bad, struct status_note *note);
+enum status ses_index_each_space(struct ses_index *x, void *self,
+                                 bool (*each)(void *self, const struct ses_index_space *s),
+                                 struct status_note *note);
+
+#endif

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A store's directory: whose it is, who uses it, and what the index says lies in it. No data is read
+ * at start.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <dirent.h>
+
+#include "actors/check.h"
+#include "sessions/store_private.h"
+
+enum { PATH_BYTES = 4096, SEGMENT_BYTES_MAX = 256 << 20, SEGMENTS_WANTED = 16, SEGMENTS_MIN = 4 };
+static const char FORMAT_TEXT[] = "roundhouse session store, format 1\n";
+
+/* ---- sizes ---- */
+
+static uint64_t header_bytes(uint32_t page_tokens) {
+    uint64_t bytes = sizeof(struct store_header) + page_tokens * sizeof(uint32_t);
+    return (bytes + SES_DISK_BLOCK - 1) / SES_DISK_BLOCK * SES_DISK_BLOCK;
+}
+
+static uint64_t record_bytes(const struct ses_store_config *c) {
+    return header_bytes(c->page_tokens) + c->host_bytes;
+}
+
+static uint64_t segment_bytes(const struct ses_store_config *c) {
+    uint64_t record = record_bytes(c);
+    uint64_t wanted = c->segment_bytes != 0 ? c->segment_bytes : c->budget / SEGMENTS_WANTED;
+    if (wanted > SEGMENT_BYTES_MAX && c->segment_bytes == 0)
+        wanted = SEGMENT_BYTES_MAX;
+    return wanted < record ? record : wanted / record * record;
+}
+
+/* A part of the budget is the index's. */
+static uint64_t files_budget(const struct ses_store_config *c) {
+    return c->budget - c->budget / 16;
+}
+
+uint32_t ses_store_capacity(const struct ses_store_config *c) {
+    uint64_t segment = segment_bytes(c), n = files_budget(c) / segment;
+    if (n < SEGMENTS_MIN)
+        return 0;
+    /* One is kept for compaction, one is being filled; and moving needs something to gain. */
+    uint64_t records = (n - 2) * (segment / record_bytes(c));
+    records -= records / 8;
+    return records < UINT32_MAX / 4 ? (uint32_t)records : UINT32_MAX / 4;
+}
+
+/* ---- the directory ---- */
+
+static enum status folder_make(const char *folder, struct status_note *note) {
+    char path[PATH_BYTES];
+    if (strlen(folder) >= sizeof path - 64)
+        return status_say(note, STATUS_BAD_REQUEST, "the path of the session store is too long");
+    strcpy(path, folder);
+    for (char *at = strchr(path + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        mkdir(path, 0700);
+        *at = '/';
+    }
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return status_say(note, STATUS_IO, "the session store %s cannot be created: %s", folder,
+                          strerror(errno));
+    return STATUS_OK;
+}
+
+static bool folder_is_empty(const char *folder) {
+    DIR *d = opendir(folder);
+    const struct dirent *e;
+    bool empty = d != NULL;
+    while (d != NULL && (e = readdir(d)) != NULL)
+        empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+                          strcmp(e->d_name, "lock") == 0 || strcmp(e->d_name, "format.new") == 0);
+    if (d != NULL)
+        closedir(d);
+    return empty;
+}
+
+static enum status format_write(struct ses_store *s, const char *path, struct status_note *note) {
+    char next[PATH_BYTES + 8];
+    snprintf(next, sizeof next, "%s.new", path);
+    int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool fine = fd >= 0 &&
+                write(fd, FORMAT_TEXT, sizeof FORMAT_TEXT - 1) == (ssize_t)sizeof FORMAT_TEXT - 1 &&
+                fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    fine = fine && rename(next, path) == 0 &&
+           s->disk->ops->sync_folder(s->disk, s->config.folder) == 0;
+    return fine ? STATUS_OK
+                : status_say(note, STATUS_IO, "%s cannot be written: %s", path, strerror(errno));
+}
+
+/* Is it a store of this format, or becomes one because it is empty. */
+static enum status format_check(struct ses_store *s, struct status_note *note) {
+    char path[PATH_BYTES], text[128];
+    snprintf(path, sizeof path, "%s/format", s->config.folder);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && folder_is_empty(s->config.folder))
+        return format_write(s, path, note);
+    if (fd < 0)
+        return status_say(note, STATUS_BAD_FILE,
+                          "%s is no session store and not empty: give --disk-cache an empty or a "
+                          "new directory",
+                          s->config.folder);
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    if (strcmp(text, FORMAT_TEXT) != 0)
+        return status_say(note, STATUS_BAD_FILE,
+                          "%s is a session store of another format ('%.60s'): give another "
+                          "directory, or remove it",
+                          s->config.folder, text);
+    return STATUS_OK;
+}
+
+static enum status lock_take(struct ses_store *s, struct status_note *note) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/lock", s->config.folder);
+    s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (s->lock < 0)
+        return status_say(note, STATUS_IO, "the session store %s cannot be written: %s",
+                          s->config.folder, strerror(errno));
+    if (flock(s->lock, LOCK_EX | LOCK_NB) != 0)
+        return status_say(note, STATUS_DUPLICATE,
+                          "the session store %s is in use by another server: give each its own",
+                          s->config.folder);
+    return STATUS_OK;
+}
+
+/* ---- what the index knows ---- */
+
+static bool found_add(struct store_found **list, uint32_t *n, uint32_t *max,
+                      const struct ses_record *r, const struct ses_where *where, uint32_t flags) {
+    if (*n == *max) {
+        uint32_t more = *max == 0 ? 256 : *max * 2;
+        struct store_found *grown = realloc(*list, more * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        *list = grown;
+        *max = more;
+    }
+    uint32_t *tokens = malloc(r->n_tokens * sizeof *tokens);
+    if (tokens == NULL)
+        return false;
+    memcpy(tokens, r->tokens, r->n_tokens * sizeof *tokens);
+    (*list)[*n] = (struct store_found){.record = *r, .where = *where, .flags = flags};
+    (*list)[(*n)++].record.tokens = tokens;
+    return true;
+}
+
+static bool each_entry(void *self, const struct ses_record *r, const struct ses_where *where,
+                       uint32_t flags) {
+    struct ses_store *s = self;
+    bool own = memcmp(r->space.key, s->own_key, sizeof s->own_key) == 0;
+    struct ses_where there = *where;
+    bool fits = !own || (where->blocks == s->blocks && r->n_tokens <= s->config.page_tokens);
+    if (!fits || !ses_files_found(s->files, where)) {
+        s->counts.lost_segments++;
+        there.segment = 0; /* to be removed */
+        return found_add(&s->found, &s->n_found, &s->found_max, r, &there, flags);
+    }
+    if (own)
+        return found_add(&s->found, &s->n_found, &s->found_max, r, where, flags);
+    s->counts.found_other++;
+    return r->depth > 0 || found_add(&s->other, &s->n_other, &s->other_max, r, where, flags);
+}
+
+/* Parents first; of siblings the longest first, so that a shorter one that a crash left behind is
+ * seen to be one. */
+static int by_depth(const void *a_, const void *b_) {
+    const struct store_found *a = a_, *b = b_;
+    if ((a->where.segment == 0) != (b->where.segment == 0))
+        return a->where.segment == 0 ? 1 : -1;
+    if (a->record.depth != b->record.depth)
+        return a->record.depth < b->record.depth ? -1 : 1;
+    if (a->record.n_tokens != b->record.n_tokens)
+        return a->record.n_tokens > b->record.n_tokens ? -1 : 1;
+    return memcmp(&a->record.name, &b->record.name, sizeof a->record.name);
+}
+
+static enum status look(struct ses_store *s, struct status_note *note) {
+    uint64_t bad = 0;
+    TRY(ses_index_each(s->index, s, each_entry, &bad, note));
+    s->counts.bad_entries += bad;
+    if (s->n_found > 0)
+        qsort(s->found, s->n_found, sizeof *s->found, by_depth);
+    uint32_t slots = 64;
+    while (slots < s->n_found * 2)
+        slots *= 2;
+    s->by_name = calloc(slots, sizeof *s->by_name);
+    if (s->by_name == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for %u stored pages", s->n_found);
+    s->by_name_mask = slots - 1;
+    for (uint32_t i = 0; i < s->n_found && s->found[i].where.segment != 0; i++) {
+        uint32_t at = (uint32_t)s->found[i].record.name.word[0] & s->by_name_mask;
+        while (s->by_name[at] != 0)
+            at = (at + 1) & s->by_name_mask;
+        s->by_name[at] = i + 1;
+        s->counts.found++;
+    }
+    return STATUS_OK;
+}
+
+uint32_t ses_store_n_found(const struct ses_store *s) {
+    return (uint32_t)s->counts.found;
+}
+
+const struct ses_record *ses_store_found(const struct ses_store *s, uint32_t i) {
+    CHECK(i < s->counts.found);
+    return &s->found[i].record;
+}
+
+uint32_t ses_store_find(const struct ses_store *s, const struct ses_record *r) {
+    uint32_t at = (uint32_t)r->name.word[0] & s->by_name_mask;
+    for (; s->by_name[at] != 0; at = (at + 1) & s->by_name_mask) {
+        const struct ses_record *own = &s->found[s->by_name[at] - 1].record;
+        if (memcmp(&own->name, &r->name, sizeof own->name) == 0 &&
+            own->space.tenant == r->space.tenant && own->n_tokens == r->n_tokens &&
+            memcmp(own->tokens, r->tokens, r->n_tokens * sizeof *r->tokens) == 0)
+            return s->by_name[at] - 1;
+    }
+    return UINT32_MAX;
+}
+
+void ses_store_bind(struct ses_store *s, uint32_t i, uint32_t number) {
+    CHECK(i < s->counts.found && !s->found[i].bound);
+    s->found[i].bound = true;
+    ses_store_remember(s, number, &s->found[i].record, &s->found[i].where, s->found[i].flags);
+}
+
+static void found_free(struct store_found **list, uint32_t *n) {
+    for (uint32_t i = 0; i < *n; i++)
+        free((*list)[i].record.tokens);
+    free(*list);
+    *list = NULL;
+    *n = 0;
+}
+
+/* An index entry whose where was replaced by "nowhere" is removed whatever it says. */
+static enum status forget(struct ses_store *s, const struct store_found *f,
+                          struct status_note *note) {
+    return f->where.segment != 0 ? ses_index_remove(s->index, &f->record, &f->where, note)
+                                 : ses_index_drop(s->index, &f->record, note);
+}
+
+enum status ses_store_settle(struct ses_store *s, struct status_note *note) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < s->n_found && status == STATUS_OK; i++)
+        if (!s->found[i].bound)
+            status = forget(s, &s->found[i], note);
+    struct ses_index_space space = {
+        .key = {s->own_key[0], s->own_key[1]},
+        .fingerprint = {s->config.key.fingerprint[0], s->config.key.fingerprint[1]},
+        .page_tokens = s->config.page_tokens,
+        .rank = s->config.rank,
+        .world = s->config.key.world,
+        .layout_version = s->config.key.layout_version,
+        .page_bytes = s->config.page_bytes};
+    snprintf(space.text, sizeof space.text, "%s", s->config.text != NULL ? s->config.text : "");
+    if (status == STATUS_OK)
+        status = ses_index_put_space(s->index, &space, note);
+    if (status == STATUS_OK)
+        status = ses_store_commit(s, note);
+    if (status != STATUS_OK)
+        ses_index_abort(s->index);
+    for (uint32_t i = 0; status == STATUS_OK && i < s->n_found; i++) {
+        const struct store_found *f = &s->found[i];
+        s->counts.orphans += !f->bound && f->where.segment != 0;
+        if (!f->bound && f->where.segment != 0)
+            ses_files_drop(s->files, &f->where);
+    }
+    if (status == STATUS_OK)
+        ses_files_remove_empty(s->files);
+    found_free(&s->found, &s->n_found);
+    found_free(&s->other, &s->n_other);
+    s->counts.found -= s->counts.orphans;
+    free(s->by_name);
+    s->by_name = NULL;
+    return status;
+}
+
+void ses_store_each_other(struct ses_store *s, void *self,
+                          void (*each)(void *self, const struct ses_record *r)) {
+    for (uint32_t i = 0; i < s->n_other; i++)
+        each(self, &s->other[i].record);
+}
+
+/* ---- open and close ---- */
+
+static enum status open_parts(struct ses_store *s, struct status_note *note) {
+    const struct ses_store_config *c = &s->config;
+    char path[PATH_BYTES];
+    if (s->disk == NULL)
+        TRY(ses_disk_open(&s->disk, note));
+    if (ses_store_capacity(c) == 0)
+        return status_say(note, STATUS_TOO_LARGE,
+                          "a disk budget of %llu bytes is too small: pages of this model need "
+                          "at least %llu",
+                          (unsigned long long)c->budget,
+                          (unsigned long long)(record_bytes(c) * (SEGMENTS_MIN + 1)));
+    s->at = calloc(c->n_numbers, sizeof *s->at);
+    s->erase = calloc((size_t)c->n_numbers + 1, sizeof *s->erase);
+    void *headers = NULL;
+    if (s->at == NULL || s->erase == NULL ||
+        posix_memalign(&headers, SES_DISK_BLOCK, SES_DISK_DEPTH * s->header_bytes) != 0)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for %u stored pages", c->n_numbers);
+    s->headers = headers;
+    for (uint32_t i = 0; i < SES_DISK_DEPTH; i++)
+        s->op[i].header = s->headers + i * s->header_bytes;
+    TRY(folder_make(c->folder, note));
+    TRY(lock_take(s, note));
+    TRY(format_check(s, note));
+    snprintf(path, sizeof path, "%s/index", c->folder);
+    TRY(ses_index_open(path, false, &s->index, note));
+    const struct ses_space_config fc = {.disk = s->disk,
+                                        .folder = c->folder,
+                                        .segment_bytes = segment_bytes(c),
+                                        .budget = files_budget(c),
+                                        .floor = c->floor};
+    TRY(ses_files_open(&fc, &s->files, note));
+    return look(s, note);
+}
+
+enum status ses_store_open(const struct ses_store_config *config, struct ses_store **out,
+                           struct status_note *note) {
+    *out = NULL;
+    CHECK(config->host_bytes % SES_DISK_BLOCK == 0 && config->page_bytes <= config->host_bytes);
+    CHECK(config->page_tokens <= SES_INDEX_TOKENS_MAX);
+    struct ses_store *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for the session store");
+    s->config = *config;
+    s->disk = config->disk;
+    s->lock = -1;
+    s->header_bytes = header_bytes(config->page_tokens);
+    s->blocks = (uint32_t)(record_bytes(config) / SES_DISK_BLOCK);
+    struct ses_space space = ses_space_of(&config->key, 0);
+    memcpy(s->own_key, space.key, sizeof s->own_key);
+    enum status status = open_parts(s, note);
+    if (status != STATUS_OK) {
+        ses_store_close(s);
+        return status;
+    }
+    *out = s;
+    return STATUS_OK;
+}
+
+void ses_store_close(struct ses_store *s) {
+    if (s == NULL)
+        return;
+    if (s->files != NULL)
+        ses_store_drain(s);
+    found_free(&s->found, &s->n_found);
+    found_free(&s->other, &s->n_other);
+    free(s->by_name);
+    ses_files_close(s->files);
+    ses_index_close(s->index);
+    if (s->lock >= 0)
+        close(s->lock);
+    free(s->headers);
+    free(s->erase);
+    free(s->at);
+    if (s->disk != NULL)
+        s->disk->ops->close(s->disk);
+    free(s);
+}
+
+const char *ses_store_disk_name(const struct ses_store *s) {
+    return s->disk->name;
+}
