@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making room in a full store: what lives in the sparsest segment is copied behind the last one, and
- * the index says so in one commit, after which the old segment is unlinked. Cut off anywhere, the
- * old records or the new ones are there, never half of either.
+ * Making room in a full store: what lives in the sparsest segment is copied behind the last one,
+ * and the index says so in one commit, after which the old segment is unlinked. Cut off
+ * anywhere, the old records or the new ones are there, never half of either.
  */
 #include <stdlib.h>
 #include <string.h>

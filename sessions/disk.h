@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the store asks of a file system: files in one directory, transfers under way, barriers.
- * Implementations: io_uring, plain pread and pwrite (each chosen at start and named), and the tests'
- * disk that loses what was not synced. Used by one thread at a time.
+ * Implementations: io_uring, plain pread and pwrite (each chosen at start and named), and the
+ * tests' disk that loses what was not synced. Used by one thread at a time.
  */
 #ifndef SESSIONS_DISK_H
 #define SESSIONS_DISK_H

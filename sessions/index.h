@@ -49,8 +49,8 @@ enum status ses_index_put_space(struct ses_index *x, const struct ses_index_spac
 enum status ses_index_commit(struct ses_index *x, struct status_note *note);
 void ses_index_abort(struct ses_index *x);
 
-/* Every entry in order; each stops early when it returns false. record's tokens are valid during the
- * call. An entry that makes no sense is passed over and counted in *bad. */
+/* Every entry in order; each stops early when it returns false. record's tokens are valid during
+ * the call. An entry that makes no sense is passed over and counted in *bad. */
 enum status ses_index_each(struct ses_index *x, void *self,
                            bool (*each)(void *self, const struct ses_record *r,
                                         const struct ses_where *where, uint32_t flags),

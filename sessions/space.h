@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Room in a store's directory: segment files of one size, filled from front to back and never
  * written again, and how much of each is still wanted. Keeps to the budget and the free-space floor
- * before anything is written. One segment of the budget is kept for compaction, so that a full store
- * can always make room. Used by the store's thread only.
+ * before anything is written. One segment of the budget is kept for compaction, so that a full
+ * store can always make room. Used by the store's thread only.
  */
 #ifndef SESSIONS_SPACE_H
 #define SESSIONS_SPACE_H
@@ -40,7 +40,8 @@ int ses_files_fd(struct ses_space_files *f, uint32_t segment);
 /* Names of new segments are made durable, which a commit needs; removes empty ones. */
 enum status ses_files_sync_names(struct ses_space_files *f, struct status_note *note);
 void ses_files_remove_empty(struct ses_space_files *f);
-/* The full segment with the least still in it, when at least `gain` bytes of it are not; 0: none. */
+/* The full segment with the least still in it, when at least `gain` bytes of it are not; 0:
+ * none. */
 uint32_t ses_files_victim(const struct ses_space_files *f, uint64_t gain);
 /* So many bytes can not be taken but by compacting. */
 bool ses_files_tight(const struct ses_space_files *f, uint64_t bytes);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The store: pages of sessions on a disk, one store a rank and directory, an actor on a thread of its
- * own that only it blocks. Bytes lie in append-only segment files, each record with a header and a
- * checksum; that a record exists is said by the index alone, whose commit comes after the bytes are
- * durable. So whatever is cut off, lost or flipped is a record that does not exist or does not
- * verify: a miss with a counted cause.
+ * The store: pages of sessions on a disk, one store a rank and directory, an actor on a thread
+ * of its own that only it blocks. Bytes lie in append-only segment files, each record with a
+ * header and a checksum; that a record exists is said by the index alone, whose commit comes
+ * after the bytes are durable. So whatever is cut off, lost or flipped is a record that does not
+ * exist or does not verify: a miss with a counted cause.
  *
  *   DIR/lock  DIR/format  DIR/index/  DIR/segment-00001 ...
  *
  * Order within one batch: write records, sync segments, sync names, commit the index (removals
- * first), answer; then unlink segments that nothing lies in any more. Compaction copies what lives in
- * a sparse segment, and is one more batch of that kind.
+ * first), answer; then unlink segments that nothing lies in any more. Compaction copies what
+ * lives in a sparse segment, and is one more batch of that kind.
  */
 #ifndef SESSIONS_STORE_H
 #define SESSIONS_STORE_H

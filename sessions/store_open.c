@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A store's directory: whose it is, who uses it, and what the index says lies in it. No data is read
- * at start.
+ * A store's directory: whose it is, who uses it, and what the index says lies in it. No data is
+ * read at start.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -89,7 +89,8 @@ struct ses_store {
 /* Writes the header of a record whose sums are known. */
 void ses_store_header(const struct ses_store *s, const struct ses_record *r,
                       const struct ses_where *where, unsigned char *header);
-/* Is this the record, as the index knows it? Counts what is wrong. page: blocks behind the header. */
+/* Is this the record, as the index knows it? Counts what is wrong. page: blocks behind the
+ * header. */
 enum status ses_store_verify(struct ses_store *s, const struct ses_record *r,
                              const struct ses_where *where, const unsigned char *header,
                              uint64_t header_bytes, const unsigned char *page);

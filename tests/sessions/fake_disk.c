@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Transfers go to the files at once; what they overwrote is remembered until a sync, and a power cut
- * puts some of it back.
+ * Transfers go to the files at once; what they overwrote is remembered until a sync, and a power
+ * cut puts some of it back.
  */
 #include "tests/sessions/fake_disk.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The store under cuts of power and kill -9 at every point of its work, bad disks, flipped bits, and
- * other people's directories. What it said it stored is there and right after any of it; what it
- * gives back verifies; what cannot be had is a counted cause.
+ * The store under cuts of power and kill -9 at every point of its work, bad disks, flipped bits,
+ * and other people's directories. What it said it stored is there and right after any of it;
+ * what it gives back verifies; what cannot be had is a counted cause.
  */
 #include "sessions/store.h"
 
@@ -456,7 +456,8 @@ static int segment_open(uint32_t n, uint64_t *bytes) {
     return fd;
 }
 
-/* One bit anywhere in a record, header, tokens, page and padding: that record and no other is bad. */
+/* One bit anywhere in a record, header, tokens, page and padding: that record and no other is
+ * bad. */
 START_TEST(test_flipped_bits) {
     some_records();
     read_all();
