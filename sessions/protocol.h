@@ -25,49 +25,40 @@ enum ses_reason {
 /* clang-format off */
 /*          name       from     to       answered_by  late means   credit  fields */
 #define SES_PROTOCOL(M)                                                                                                  \
-    /* ids: the planner's, unchanged until admitted or denied. max_tokens: worst case of
-     * positions, n_ids included. */    \
+    /* ids: the planner's, unchanged until admitted or denied. max_tokens: worst case of positions, n_ids included. */    \
     M(ses, admit,     planner, memory,  admitted,    none,        lane,   const uint32_t *ids; uint64_t tenant;           \
                                                                           uint32_t slot; uint32_t n_ids;                  \
                                                                           uint32_t max_tokens; uint32_t reuse;)           \
-    /* matched tokens need no row; pages (planner's array given in table) were filled: n_pages
-     * covers n_ids rounded up   \ to whole pages. from_ram, from_disk: how many of them came
-     * from those tiers. When copy_src is not 0 the first copy_tokens of it must be copied to copy_dst before any row. */   \
+    /* matched tokens need no row; pages (planner's array given in table) were filled: n_pages covers n_ids rounded up   \
+     * to whole pages. from_ram, from_disk: how many of them came from those tiers. When copy_src is not 0 the first copy_tokens of it must be copied to copy_dst before any row. */   \
     M(ses, admitted,  memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t matched;                \
                                                                           uint32_t n_pages; uint32_t reason;              \
                                                                           uint32_t copy_src; uint32_t copy_dst;           \
                                                                           uint32_t copy_tokens; uint32_t from_ram;        \
                                                                           uint32_t from_disk;)                            \
-    /* status NO_PAGES: can never fit; AGAIN: not now, the planner asks again after a release. */
-     *                         \
+    /* status NO_PAGES: can never fit; AGAIN: not now, the planner asks again after a release. */                         \
     M(ses, denied,    memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t status;                 \
                                                                           uint32_t pages_needed; uint32_t pages_free;)    \
-    /* One more page from the slot's reservation; never refused. */                              
-     *                         \
+    /* One more page from the slot's reservation; never refused. */                                                       \
     M(ses, extend,    planner, memory,  extended,    none,        lane,   uint32_t slot; uint32_t n_pages;)               \
     M(ses, extended,  memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t n_pages;                \
                                                                           uint32_t page[8];)                              \
-    /* The copy of `admitted` ran: the source is no longer held for it. */                       
-     *                         \
+    /* The copy of `admitted` ran: the source is no longer held for it. */                                                \
     M(ses, copied,    planner, memory,  none,        none,        none,   uint32_t slot;)                                 \
-    /* Rows [0, n_rows) hold finite keys and values of ids[0..n_rows), computed: full pages may
-     * be shared from now on.    \ ids stay unchanged until sealed. */                           
-     *                                                     \
+    /* Rows [0, n_rows) hold finite keys and values of ids[0..n_rows), computed: full pages may be shared from now on.    \
+     * ids stay unchanged until sealed. */                                                                                \
     M(ses, seal,      planner, memory,  sealed,      none,        lane,   const uint32_t *ids; uint32_t slot;             \
                                                                           uint32_t n_rows;)                               \
     M(ses, sealed,    memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t n_rows;)                \
-    /* The lane has ended and no plan names it. Rows [0, n_rows) are cached when keep is 1. */   
-     *                         \
+    /* The lane has ended and no plan names it. Rows [0, n_rows) are cached when keep is 1. */                            \
     M(ses, release,   planner, memory,  released,    none,        lane,   const uint32_t *ids; uint32_t slot;             \
                                                                           uint32_t n_rows; uint32_t keep;)                \
     M(ses, released,  memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t pages_free;)            \
-    /* The tier finished what it was told; page: the device's. status OK: the bytes are right. */
-     *                        \
+    /* The tier finished what it was told; page: the device's. status OK: the bytes are right. */                        \
     M(ses, parked,    tier,    memory,  none,        none,        none,   uint32_t page; uint32_t status;)                \
     M(ses, restored,  tier,    memory,  none,        none,        none,   uint32_t page; uint32_t status;)                \
-    /* The store of a rank: between a slot of its host memory and a record. record: what the
-     * bytes are, the memory's,     \ unchanged until stored. stored: they are on disk, and
-     * indexed. */                                                   \
+    /* The store of a rank: between a slot of its host memory and a record. record: what the bytes are, the memory's,     \
+     * unchanged until stored. stored: they are on disk, and indexed. */                                                   \
     M(ses, write,     memory,  store,   stored,      none,        lane,   const struct ses_record *record;                \
                                                                           uint32_t number; uint32_t slot;)                \
     M(ses, stored,    store,   memory,  none,        none,        lane,   uint32_t slot; uint32_t rank; uint32_t status;) \
@@ -75,14 +66,12 @@ enum ses_reason {
     M(ses, loaded,    store,   memory,  none,        none,        lane,   uint32_t slot; uint32_t rank; uint32_t status;) \
     M(ses, erase,     memory,  store,   erased,      none,        none,   uint32_t number;)                               \
     M(ses, erased,    store,   memory,  none,        none,        none,   uint32_t number; uint32_t rank;)                \
-    /* Everything that can be saved is saved. unsaved: pages that no disk took, and why. */      
-     *                         \
+    /* Everything that can be saved is saved. unsaved: pages that no disk took, and why. */                               \
     M(ses, flush,     client,  memory,  flushed,     none,        request, uint64_t token;)                               \
     M(ses, flushed,   memory,  client,  none,        none,        request, uint64_t token; uint32_t unsaved;              \
                                                                           uint32_t status;)                               \
     M(ses, weigh,     client,  memory,  weighed,     none,        request, uint64_t token;)                               \
-    /* counts belong to the memory; to be read on its worker only. NULL: there are no tiers. */  
-     *                         \
+    /* counts belong to the memory; to be read on its worker only. NULL: there are no tiers. */                           \
     M(ses, weighed,   memory,  client,  none,        none,        request, uint64_t token;                                \
                                                                           const struct ses_tiers_counts *counts;)         \
     M(ses, forget,    client,  memory,  forgotten,   none,        request, uint64_t token;)                               \
@@ -92,12 +81,9 @@ enum ses_reason {
                                                                           uint32_t pages_free; uint32_t pages_held;       \
                                                                           uint32_t pages_cached; uint32_t nodes;          \
                                                                           uint32_t evicted;)
-    /* clang-format on */
+/* clang-format on */
 
-    enum {
-        ses_KIND_first = SES_KIND_FIRST - 1,
-        SES_PROTOCOL(ACT_GEN_ENUM) ses_KIND_end
-    };
+enum { ses_KIND_first = SES_KIND_FIRST - 1, SES_PROTOCOL(ACT_GEN_ENUM) ses_KIND_end };
 SES_PROTOCOL(ACT_GEN_STRUCT)
 
 /* Invariants.
