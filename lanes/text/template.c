@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Conversations to token ids. A template is recognised when its reduced text equals that of a shape
- * of template_shapes.def; each shape has one function here that writes what the template writes.
+ * of template_shapes.def, or has the length and digest of one that is too long to be told there;
+ * each shape has one function here that writes what the template writes for messages without tools.
  * Special tokens come from the template's own text only: what a message contains is encoded as
  * plain text.
  */
 #include <stdlib.h>
 #include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "lanes/text/encode.h"
 #include "lanes/text/jinja.h"
@@ -41,7 +45,10 @@ struct text_shape {
     const char *name;
     void (*render)(struct render *r);
     uint32_t flags;
-    const char *text;
+    const char *text;   /* of the template; or, when it is known by its reduced form alone: */
+    const char *system; /* its default system prompt, or NULL */
+    size_t reduced;     /* bytes */
+    uint64_t digest;    /* XXH3-64 */
 };
 
 /* ---- writing ---- */
@@ -278,6 +285,129 @@ static void render_gemma(struct render *r) {
         put_literal(r, "<start_of_turn>model\n");
 }
 
+/* The system's message goes before the first turn's text, which alone is stripped. */
+static void render_gemma3(struct render *r) {
+    bool has_system = role_is(&r->messages[0], "system");
+    put_bos(r);
+    for (uint32_t i = has_system; i < r->n_messages; i++) {
+        const struct lane_message *m = &r->messages[i];
+        if (!alternates(r, m, i - has_system))
+            return;
+        put_literal(r, "<start_of_turn>");
+        put_literal(r, role_is(m, "assistant") ? "model" : m->role);
+        put_literal(r, "\n");
+        if (has_system && i == 1) {
+            put_content(r, r->messages);
+            put_literal(r, "\n\n");
+        }
+        put_stripped(r, m->content, m->content_bytes);
+        put_literal(r, "<end_of_turn>\n");
+    }
+    if (r->reply)
+        put_literal(r, "<start_of_turn>model\n");
+}
+
+/* The template asks its host for today's date and has one of its own where there is none. Here is
+ * none: what a prompt is never depends on the day. */
+static void render_llama3_dated(struct render *r) {
+    bool has_system = role_is(&r->messages[0], "system");
+    put_bos(r);
+    put_literal(r, "<|start_header_id|>system<|end_header_id|>\n\n"
+                   "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n");
+    if (has_system)
+        put_stripped(r, r->messages[0].content, r->messages[0].content_bytes);
+    put_literal(r, "<|eot_id|>");
+    for (uint32_t i = has_system; i < r->n_messages; i++) {
+        const struct lane_message *m = &r->messages[i];
+        put_literal(r, "<|start_header_id|>");
+        put_literal(r, m->role);
+        put_literal(r, "<|end_header_id|>\n\n");
+        put_stripped(r, m->content, m->content_bytes);
+        put_literal(r, "<|eot_id|>");
+    }
+    if (r->reply)
+        put_literal(r, "<|start_header_id|>assistant<|end_header_id|>\n\n");
+}
+
+/* Bytes of a message. */
+struct part {
+    const char *at;
+    size_t n;
+};
+
+static struct part after_newlines(struct part p) {
+    while (p.n > 0 && p.at[0] == '\n')
+        p = (struct part){p.at + 1, p.n - 1};
+    return p;
+}
+
+static struct part before_newlines(struct part p) {
+    while (p.n > 0 && p.at[p.n - 1] == '\n')
+        p.n--;
+    return p;
+}
+
+/* What stands before the first (last false) or behind the last `mark`; all when there is none. */
+static struct part cut_at(struct part p, const char *mark, bool last) {
+    size_t n = strlen(mark);
+    for (size_t i = 0; i + n <= p.n; i++) {
+        size_t at = last ? p.n - n - i : i;
+        if (memcmp(p.at + at, mark, n) == 0)
+            return last ? (struct part){p.at + at + n, p.n - at - n} : (struct part){p.at, at};
+    }
+    return p;
+}
+
+static bool begins_and_ends(const struct lane_message *m, const char *begin, const char *end) {
+    size_t n_begin = strlen(begin), n_end = strlen(end);
+    return m->content_bytes >= n_begin && m->content_bytes >= n_end &&
+           memcmp(m->content, begin, n_begin) == 0 &&
+           memcmp(m->content + m->content_bytes - n_end, end, n_end) == 0;
+}
+
+/* An assistant's turn: what it thought is told only behind the last question. */
+static void qwen3_assistant(struct render *r, uint32_t i, uint32_t last_query) {
+    const struct lane_message *m = &r->messages[i];
+    struct part content = {m->content, m->content_bytes}, thought = {NULL, 0};
+    struct part head = cut_at(content, "</think>", false);
+    if (head.n != content.n) {
+        thought = after_newlines(cut_at(before_newlines(head), "<think>", true));
+        content = after_newlines(cut_at(content, "</think>", true));
+    }
+    bool told = i > last_query && (i + 1 == r->n_messages || thought.n > 0);
+    if (told) {
+        thought = before_newlines(after_newlines(thought));
+        content = after_newlines(content);
+        put_literal(r, "<think>\n");
+        put(r, thought.at, thought.n);
+        put_literal(r, "\n</think>\n\n");
+    }
+    put(r, content.at, content.n);
+}
+
+static void render_qwen3(struct render *r) {
+    uint32_t last_query = r->n_messages - 1;
+    for (uint32_t i = r->n_messages; i > 0; i--) {
+        const struct lane_message *m = &r->messages[i - 1];
+        if (role_is(m, "user") && !begins_and_ends(m, "<tool_response>", "</tool_response>")) {
+            last_query = i - 1;
+            break;
+        }
+    }
+    for (uint32_t i = 0; i < r->n_messages; i++) {
+        put_literal(r, "<|im_start|>");
+        put_literal(r, r->messages[i].role);
+        put_literal(r, "\n");
+        if (role_is(&r->messages[i], "assistant"))
+            qwen3_assistant(r, i, last_query);
+        else
+            put_content(r, &r->messages[i]);
+        put_literal(r, "<|im_end|>\n");
+    }
+    if (r->reply)
+        put_literal(r, "<|im_start|>assistant\n");
+}
+
 static void render_mistral(struct render *r) {
     put_bos(r);
     for (uint32_t i = 0; i < r->n_messages; i++) {
@@ -316,9 +446,12 @@ static void render_zephyr(struct render *r) {
 }
 
 static const struct text_shape shapes[] = {
-#define SHAPE(name, render, flags, text) {name, render, flags, text},
+#define SHAPE(name, render, flags, text) {name, render, flags, text, NULL, 0, 0},
+#define PUBLISHED(name, render, system, reduced, digest)                                           \
+    {name, render, 0, NULL, system, reduced, digest},
 #include "lanes/text/template_shapes.def"
 #undef SHAPE
+#undef PUBLISHED
 };
 
 /* ---- recognising ---- */
@@ -328,6 +461,14 @@ static void recognise(struct lane_tokenizer *t, const struct text_shape *shape, 
     char *pattern;
     const char *any;
     size_t n, n_any;
+    if (shape->text == NULL) {
+        if (n_reduced != shape->reduced || XXH3_64bits(reduced, n_reduced) != shape->digest)
+            return;
+        t->template_system = shape->system == NULL ? NULL : strdup(shape->system);
+        if (shape->system == NULL || t->template_system != NULL)
+            t->shape = shape;
+        return;
+    }
     if (!lane_jinja_reduce(shape->text, strlen(shape->text), &pattern, &n))
         return;
     if (lane_jinja_matches(pattern, n, reduced, n_reduced, &any, &n_any)) {
@@ -362,6 +503,9 @@ static const char *relative(const char *text) {
     static const struct {
         const char *marker, *name;
     } known[] = {{"Cutting Knowledge Date", "Llama 3.1's, with dates and tools,"},
+                 {"first_user_prefix", "Gemma 3's"},
+                 {"<think>", "Qwen3's, or of another model that thinks,"},
+                 {"tool_calls", "one with tools"},
                  {"<|start_header_id|>", "Llama 3's"},
                  {"<|im_start|>", "ChatML's"},
                  {"<start_of_turn>", "Gemma's"},
@@ -430,8 +574,13 @@ static enum status check_messages(const struct lane_message *messages, uint32_t 
     if (n == 0)
         return status_say(note, STATUS_BAD_REQUEST, "a conversation needs a message");
     for (uint32_t i = 0; i < n; i++)
-        if (!role_is(&messages[i], "system") && !role_is(&messages[i], "user") &&
-            !role_is(&messages[i], "assistant")) {
+        if (role_is(&messages[i], "tool") || role_is(&messages[i], "ipython") ||
+            role_is(&messages[i], "function")) {
+            return status_say(note, STATUS_BAD_REQUEST,
+                              "message %u has the role \"%s\": this build renders no tools", i,
+                              messages[i].role);
+        } else if (!role_is(&messages[i], "system") && !role_is(&messages[i], "user") &&
+                   !role_is(&messages[i], "assistant")) {
             status_say(note, STATUS_BAD_REQUEST,
                        "message %u has the role \"%.40s\", not system, user or assistant", i,
                        messages[i].role);

@@ -3,7 +3,8 @@ check_PROGRAMS += tests/text/test_reference tests/text/test_stream tests/text/te
 	tests/text/test_programs tests/text/test_characters tests/text/test_tables \
 	tests/text/test_published
 EXTRA_DIST += tests/text/make_vectors.py tests/text/tokenizers.json tests/text/templates.json \
-	tests/text/make_character_vectors.py tests/text/characters.json tests/text/tables.json
+	tests/text/make_character_vectors.py tests/text/characters.json tests/text/tables.json \
+	tests/text/templates
 tests_text_test_reference_SOURCES = tests/text/test_reference.c tests/text/support.h
 tests_text_test_reference_CFLAGS = $(RH_TEST_CFLAGS)
 tests_text_test_reference_LDADD = $(RH_TEST_LDADD)

@@ -7,6 +7,7 @@ The tests read the two files only; run this again when a case is added.
 """
 import copy
 import json
+import os
 import random
 import sys
 
@@ -200,6 +201,17 @@ TEMPLATES = [
     (None, "Cutting Knowledge Date: December 2023{{ date_string }}")]
 
 
+def published():
+    """Templates of the files of templates/, and one of them with one thing changed."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".jinja"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                text = file.read()
+            yield {"llama3.2": "llama3.1"}.get(name[:-6], name[:-6].split("-")[0]), text
+            yield None, text.replace("| trim", "") if "| trim" in text else text.replace("assistant\\n", "assistant")
+
+
 def conversations():
     hello, hi = {"role": "user", "content": "Hello there"}, {"role": "assistant", "content": "Hi! The end."}
     system = {"role": "system", "content": "You tell stories.\n"}
@@ -207,7 +219,13 @@ def conversations():
     spaces = {"role": "user", "content": " \n "}
     empty = {"role": "assistant", "content": ""}
     newlines = {"role": "user", "content": "\n\nab\n"}
-    return [[hello], [hello, hi, odd], [system, hello], [system, odd, hi, hello], [system, spaces], [newlines, empty, spaces],
+    thought = {"role": "assistant", "content": "<think>\nHm, \n\n</think>\n\nThe end.\n"}
+    twice = {"role": "assistant", "content": "a<think>\nb</think>\nc<think>d</think>\n\ne"}
+    bare = {"role": "assistant", "content": "\n</think>\n\n"}
+    tool = {"role": "user", "content": "<tool_response>4</tool_response>"}
+    return [[hello, thought], [hello, thought, odd], [hello, twice, thought], [hello, thought, tool], [tool, thought],
+            [hello, bare], [hello, hi, bare, hi], [system, thought], [tool, thought, tool, bare],
+            [hello], [hello, hi, odd], [system, hello], [system, odd, hi, hello], [system, spaces], [newlines, empty, spaces],
             [hi], [hello, hello], [hello, system, hello], [system], [hello, hi]]
 
 
@@ -225,7 +243,7 @@ def make_templates(model):
         token["rstrip"] = token["content"] in ("<|user|>", "<|end|>", "<end_of_turn>", "<|im_end|>")
         token["lstrip"] = token["content"] in ("<|im_end|>", "<|end|>", "</s>")
     cases = []
-    for shape, template in TEMPLATES:
+    for shape, template in TEMPLATES + list(published()):
         rows = []
         if shape is not None:
             compiled = environment.from_string(template)
