@@ -70,12 +70,6 @@ struct cpu_last {
     uint32_t token;
 };
 
-/* What the perturb hook remembers of a slot's request. */
-struct cpu_seen {
-    uint64_t request;
-    bool known, resumed, pieced;
-};
-
 struct cpu {
     struct gpu_device device;
     struct gpu_device_config config;
@@ -124,7 +118,7 @@ struct cpu {
     size_t scratch_draw, scratch_rows, scratch_rounded, scratch_counts;
 
     struct cpu_last last[GPU_SLOTS_MAX];
-    struct cpu_seen seen[GPU_SLOTS_MAX];
+    struct gpu_perturb_memory seen;
     uint64_t failed_number;
     uint32_t undone; /* steps that poll has not reported */
     gpu_event_t events;

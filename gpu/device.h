@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The device port: what a rank actor asks of hardware. Implementations: device_cpu (row functions
- * on a team of threads), device_fake (simulation), later device_cuda. One owner: only the rank
+ * on a team of threads), device_cuda (one GPU), device_fake (simulation). One owner: only the rank
  * actor's thread calls it.
  */
 #ifndef GPU_DEVICE_H
@@ -74,6 +74,11 @@ struct gpu_device_ops {
     uint64_t (*graph_key)(const struct gpu_device *d, const struct gpu_plan *plan);
     bool (*graph_vote)(struct gpu_device *d, struct gpu_graph_said *vote);
     void (*graph_drop)(struct gpu_device *d, uint64_t key);
+    /* Hooks of tests and of prove's own proof, set before the device steps; NULL where there are
+     * none. perturb: one addition order is another in the situations of gpu/perturb.h. poison:
+     * freed pages are filled with NaN. */
+    void (*perturb)(struct gpu_device *d, uint32_t kind);
+    void (*poison)(struct gpu_device *d, bool on);
     void (*close)(struct gpu_device *d);
 };
 
@@ -98,6 +103,22 @@ struct gpu_device {
 
 enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct gpu_device **out,
                                 struct status_note *note);
+/* What a machine's first GPU is, before a device is sized for it. */
+struct gpu_cuda_found {
+    char name[96];
+    uint64_t free_bytes, total_bytes;
+    int driver_version; /* 1000 * major + 10 * minor */
+};
+/* UNSUPPORTED says why no GPU of this machine can run this model in this profile with this build.
+ */
+enum status gpu_device_cuda_probe(const struct krn_config *model, const struct krn_profile *profile,
+                                  struct gpu_cuda_found *out, struct status_note *note);
+
+/* The first GPU of this machine, by rank where there are several. UNSUPPORTED says what is missing:
+ * a driver, a GPU, kernels of this build, or a part of the model or profile. NO_MEMORY says what
+ * was needed and what was free. */
+enum status gpu_device_cuda_open(const struct gpu_device_config *config, struct gpu_device **out,
+                                 struct status_note *note);
 enum status gpu_device_fake_open(const struct gpu_device_config *config, struct gpu_device **out,
                                  struct status_note *note);
 
@@ -115,9 +136,5 @@ uint64_t gpu_device_fake_replays(const struct gpu_device *d);
 /* What the fake device draws for a sequence: a pure function of its tokens (ids[0..n)), seed and
  * pos, for the simulation's solo reference. pos = n. */
 uint32_t gpu_fake_draw(const uint32_t *ids, uint32_t n, uint64_t seed, uint32_t vocab);
-
-/* Test hook of prove's own proof: perturbs one addition order in the CPU device. kind: 0 off, else
- * an axis number of lanes/programs/prove.h. Set before a device steps. */
-void gpu_device_cpu_perturb(struct gpu_device *d, uint32_t kind);
 
 #endif

@@ -71,45 +71,6 @@ static enum status step_rows(struct cpu *c, const struct gpu_plan *p, struct gpu
     return STATUS_OK;
 }
 
-/* Does this plan's situation ask the hook for another order of additions? device_cpu.h names the
- * situations. */
-static void step_perturb(struct cpu *c, const struct gpu_plan *p) {
-    const struct gpu_seq *seqs = gpu_plan_seqs(p);
-    bool trouble = (p->flags & GPU_PLAN_ALONE) != 0 || c->failed_number + 1 == p->number;
-    for (uint32_t q = 0; q < p->n_seqs; q++) {
-        const struct gpu_seq *s = &seqs[q];
-        struct cpu_seen *seen = &c->seen[s->slot];
-        bool changed = false;
-        if (!seen->known || seen->request != s->request)
-            *seen = (struct cpu_seen){s->request, true, s->first_pos > 0, false};
-        else if (s->n_rows > 1 && s->n_draws <= 1)
-            seen->pieced = true;
-        switch ((enum gpu_perturb)c->perturb) {
-        case GPU_PERTURB_NONE:
-            break;
-        case GPU_PERTURB_COMPANY:
-            changed = p->n_seqs > 1;
-            break;
-        case GPU_PERTURB_MEMORY:
-            changed = seen->resumed;
-            break;
-        case GPU_PERTURB_DRAFTS:
-            changed = s->n_draws > 1;
-            break;
-        case GPU_PERTURB_PIECES:
-            changed = seen->pieced;
-            break;
-        case GPU_PERTURB_THREADS:
-            changed = gpu_team_size(c->team) > 1;
-            break;
-        case GPU_PERTURB_TROUBLE:
-            changed = trouble;
-            break;
-        }
-        memset(c->changed + s->first_draw, changed, s->n_draws);
-    }
-}
-
 static void step_draws(struct cpu *c, const struct gpu_plan *p, struct gpu_result *r) {
     const struct gpu_draw *draws = gpu_plan_draws(p);
     for (uint32_t i = 0; i < p->n_draws; i++) {
@@ -174,7 +135,8 @@ static void step_run(struct cpu *c, const struct gpu_plan *p, struct gpu_result 
     if (r->status != STATUS_OK)
         return; /* equal on all ranks */
     if (c->perturb != 0)
-        step_perturb(c, p);
+        gpu_perturb_mark((enum gpu_perturb)c->perturb, &c->seen, p, c->failed_number,
+                         gpu_team_size(c->team) > 1, c->changed);
     step_draws(c, p, r);
     uint64_t begin = clock_ns();
     gpu_team_run(c->team, gpu_cpu_forward, c);
@@ -287,6 +249,8 @@ static const struct gpu_device_ops cpu_ops = {
     .record = cpu_record,
     .wait = cpu_wait,
     .reached = cpu_reached,
+    .perturb = gpu_device_cpu_perturb,
+    .poison = gpu_device_cpu_poison,
     .close = cpu_close,
 };
 

@@ -7,5 +7,8 @@ libgpu_a_SOURCES += gpu/driver.h gpu/driver.def gpu/driver_results.def gpu/drive
 	gpu/launch.h gpu/launch.c gpu/driver_fake.h gpu/driver_fake_state.h gpu/driver_fake.c \
 	gpu/driver_fake_memory.c gpu/driver_fake_streams.c \
 	gpu/fence.h gpu/fence.c gpu/arena.h gpu/arena_state.h gpu/arena.c gpu/arena_chunks.c gpu/lease.h gpu/lease.c \
-	gpu/graph.h gpu/graph.c gpu/graphs.h gpu/graphs.c
+	gpu/graph.h gpu/graph.c gpu/graphs.h gpu/graphs.c \
+	gpu/perturb.h gpu/perturb.c \
+	gpu/device_cuda.h gpu/cuda.h gpu/cuda_stage.h gpu/open_cuda.c gpu/device_cuda.c gpu/pages_cuda.c gpu/pack_cuda.c \
+	gpu/image_cuda.c gpu/step_cuda.c
 EXTRA_DIST += gpu/README.md

@@ -4,50 +4,16 @@
  */
 #include "kernels/approx.h"
 
-#include <math.h>
-
-static uint64_t bits64(double x) {
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
 static double double64(uint64_t u) {
     double x;
     memcpy(&x, &u, sizeof x);
     return x;
 }
 
-float krn_expf(float x) {
-    if (x != x)
-        return x;
-    float c = x > KRN_EXP_LO ? x : KRN_EXP_LO;
-    c = c > KRN_EXP_HI ? KRN_EXP_HI : c;
-    float t = fmaf(c, KRN_EXP_LOG2E, KRN_EXP_ROUND);
-    float n = t - KRN_EXP_ROUND;
-    float r = fmaf(n, -KRN_EXP_LN2_HI, c);
-    r = fmaf(n, -KRN_EXP_LN2_LO, r);
-    float q = fmaf(KRN_EXP_C6, r, KRN_EXP_C5);
-    q = fmaf(q, r, KRN_EXP_C4);
-    q = fmaf(q, r, KRN_EXP_C3);
-    q = fmaf(q, r, KRN_EXP_C2);
-    float p = fmaf(q, r * r, r);
-    p = p + 1.0f;
-    /* t's low mantissa bits are n: shifted into the exponent they multiply by 2^n */
-    float y = krn_float(krn_bits(p) + (krn_bits(t) << 23));
-    if (x < KRN_EXP_LO)
-        return 0.0f;
-    return x > KRN_EXP_HI ? INFINITY : y;
-}
-
-/* ln 2 in two parts; the first has 21 low zero bits, so its product with a small integer is exact.
- */
-static const double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33;
-
 double krn_exp64(double x) {
     double n = x * 0x1.71547652b82fep+0;
     n = (n + 0x1.8p+52) - 0x1.8p+52;
-    double r = (x - n * ln2_hi) - n * ln2_lo;
+    double r = (x - n * KRN_LN2_HI) - n * KRN_LN2_LO;
     /* Taylor to degree 14 on |r| <= 0.35 */
     double y = 1.0 / 87178291200.0;
     static const double c[] = {1.0 / 6227020800.0,
@@ -67,23 +33,6 @@ double krn_exp64(double x) {
     for (unsigned i = 0; i < sizeof c / sizeof c[0]; i++)
         y = y * r + c[i];
     return y * double64((uint64_t)(1023 + (int64_t)n) << 52);
-}
-
-double krn_log64(double x) {
-    uint64_t u = bits64(x);
-    int64_t e = (int64_t)(u >> 52) - 1023;
-    double m = double64((u & 0xfffffffffffffu) | 0x3ff0000000000000u);
-    if (m > 0x1.6a09e667f3bcdp+0) { /* sqrt 2 */
-        m = m * 0.5;
-        e++;
-    }
-    /* log m = 2 (s + s^3/3 + ...), s = (m-1)/(m+1), |s| <= 0.172 */
-    double s = (m - 1.0) / (m + 1.0), z = s * s;
-    double y = 1.0 / 23.0;
-    for (int k = 21; k >= 3; k -= 2)
-        y = y * z + 1.0 / (double)k;
-    double tail = 2.0 * (s * (z * y));
-    return (double)e * ln2_hi + ((double)e * ln2_lo + tail + 2.0 * s);
 }
 
 double krn_pow64(double base, double e) {
@@ -136,15 +85,4 @@ void krn_sincos64(double x, double *s, double *c) {
         *c = sr;
         break;
     }
-}
-
-float krn_widen_f16(uint16_t h) {
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, e = (h >> 10) & 31u, m = h & 0x3ffu;
-    if (e == 31)
-        return krn_float(sign | 0x7f800000u | m << 13);
-    if (e != 0)
-        return krn_float(sign | (e + 112) << 23 | m << 13);
-    /* subnormal: m * 2^-24, exact in fp32 */
-    float x = (float)m * 0x1p-24f;
-    return sign != 0 ? -x : x;
 }

@@ -5,7 +5,6 @@
  */
 #include "kernels/draw.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -13,8 +12,6 @@
 #include <xxhash.h>
 
 #include "actors/check.h"
-#include "kernels/approx.h"
-#include "kernels/philox.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are hashed as little-endian bytes");
 
@@ -62,42 +59,6 @@ uint64_t krn_draw_scratch(uint32_t vocab) {
     return draw_layout(NULL, vocab, &t);
 }
 
-uint64_t krn_draw_top_p_limit(float top_p, uint64_t sum) {
-    uint64_t q = top_p >= 1.0f ? (uint64_t)1 << 32 : top_p > 0.0f ? (uint64_t)(top_p * 0x1p32f) : 0;
-    uint64_t limit = (uint64_t)((unsigned __int128)sum * q >> 32);
-    return limit != 0 ? limit : 1;
-}
-
-uint64_t krn_draw_min_p_limit(float min_p) {
-    return min_p >= 1.0f ? (uint64_t)1 << 40 : min_p > 0.0f ? (uint64_t)(min_p * 0x1p40f) : 0;
-}
-
-float krn_draw_logprob(float z, float max, uint64_t sum) {
-    return (float)(((double)z - (double)max) - krn_log64((double)sum * 0x1p-40));
-}
-
-/* Keeps a penalised value inside what the rest of the draw can order. */
-static float draw_tame(float z) {
-    if (z != z)
-        return -INFINITY;
-    return z > FLT_MAX ? FLT_MAX : z;
-}
-
-float krn_draw_penalise(float z, const struct krn_sampling *s, uint32_t in_prompt,
-                        uint32_t in_reply) {
-    if (s->repetition != 1.0f && (in_prompt != 0 || in_reply != 0))
-        z = z > 0.0f ? z / s->repetition : z * s->repetition;
-    if (in_reply != 0) {
-        z = z - s->presence;
-        z = z - s->frequency * (float)in_reply;
-    }
-    return draw_tame(z);
-}
-
-float krn_draw_bias(float z, float bias) {
-    return draw_tame(z + bias);
-}
-
 static bool draw_penalises(const struct krn_draw *d) {
     const struct krn_sampling *s = d->sampling;
     return d->n_counts != 0 &&
@@ -118,12 +79,6 @@ static void draw_edit(const struct krn_draw *d) {
         for (uint32_t i = 0; i < d->vocab; i++)
             if ((d->mask[i / 32] >> (i % 32) & 1) == 0)
                 z[i] = -INFINITY;
-}
-
-/* Monotone in z; -0 and +0 have one key. */
-static uint32_t draw_key(float z) {
-    uint32_t b = krn_bits(z + 0.0f);
-    return (b & 0x80000000u) != 0 ? ~b : b | 0x80000000u;
 }
 
 /* Keeps the candidates whose key is at least floor, in their order. */
@@ -179,14 +134,9 @@ static uint64_t draw_sum(const struct draw_candidate *c, uint32_t n) {
     return sum;
 }
 
-static uint64_t draw_target(const struct krn_draw *d, uint64_t sum) {
-    uint64_t u = krn_philox_u64(d->sampling->seed, d->pos);
-    return (uint64_t)((unsigned __int128)u * sum >> 64);
-}
-
 /* The whole distribution: the first id at which the running sum passes the target. */
 static uint32_t draw_walk(const struct krn_draw *d, const struct draw_scratch *t, uint64_t sum) {
-    uint64_t target = draw_target(d, sum);
+    uint64_t target = krn_draw_target(d->sampling->seed, d->pos, sum);
     uint32_t chunk = 0;
     while (t->sums[chunk] <= target)
         target -= t->sums[chunk++];
@@ -202,7 +152,7 @@ static uint32_t draw_filtered(const struct krn_draw *d, const struct draw_scratc
     struct draw_candidate *c = t->c;
     uint32_t n = 0;
     for (uint32_t i = 0; i < d->vocab; i++) {
-        c[n] = (struct draw_candidate){i, draw_key(d->logits[i]), t->w[i]};
+        c[n] = (struct draw_candidate){i, krn_draw_key(d->logits[i]), t->w[i]};
         n += t->w[i] != 0;
     }
     if (s->top_k != 0 && s->top_k < n)
@@ -216,7 +166,7 @@ static uint32_t draw_filtered(const struct krn_draw *d, const struct draw_scratc
             sum += c[i].w;
             c[kept++] = c[i];
         }
-    uint64_t target = draw_target(d, sum);
+    uint64_t target = krn_draw_target(d->sampling->seed, d->pos, sum);
     uint32_t i = 0;
     while (c[i].w <= target)
         target -= c[i++].w;

@@ -7,8 +7,10 @@
 
 #include <stdint.h>
 
+#include "kernels/inline.h"
+
 /* out = Philox4x32-10(counter, key). */
-static inline void krn_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
+KRN_INLINE void krn_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     uint32_t k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; round++) {
@@ -30,7 +32,7 @@ static inline void krn_philox(const uint32_t counter[4], const uint32_t key[2], 
 }
 
 /* The draw's 64 random bits at absolute position pos; never 0. */
-static inline uint64_t krn_philox_u64(uint64_t seed, uint64_t pos) {
+KRN_INLINE uint64_t krn_philox_u64(uint64_t seed, uint64_t pos) {
     const uint32_t counter[4] = {(uint32_t)pos, (uint32_t)(pos >> 32), 0, 0};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t out[4];

@@ -3,6 +3,7 @@
  */
 #include "lanes/engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -52,7 +53,11 @@ struct lane_engine {
     struct gpu_limits limits;
     uint32_t n_pages; /* the sink not counted */
     uint32_t pages_per_slot, slots_max;
-    uint32_t threads;               /* of each rank's team */
+    uint32_t threads; /* of each rank's team */
+    bool cuda;        /* else the CPU, or the fake device */
+    struct gpu_cuda_found gpu;
+    struct status_note no_gpu; /* why it is not */
+    char device_words[160];
     struct fab_mailbox *collective; /* NULL with one rank */
     struct gpu_device *devices[GPU_WORLD_MAX];
     struct gpu_rank *ranks[GPU_WORLD_MAX];
@@ -145,6 +150,25 @@ static enum status engine_open_model(struct lane_engine *e, struct status_note *
     return STATUS_OK;
 }
 
+/* Which device: the GPU where it can run this model, unless the CPU was asked for; or, when the GPU
+ * was asked for, that or nothing. */
+static enum status engine_choose(struct lane_engine *e, struct status_note *note) {
+    const struct lane_engine_config *c = &e->config;
+    const struct krn_rowfn *fn = krn_rowfn_pick(c->isa);
+    snprintf(e->device_words, sizeof e->device_words, "%u threads, %s", e->threads,
+             fn != NULL ? fn->isa : "unknown");
+    if (c->fake || c->device == LANE_DEVICE_CPU)
+        return STATUS_OK;
+    enum status s = gpu_device_cuda_probe(&e->model->config, &e->profile, &e->gpu, &e->no_gpu);
+    e->cuda = s == STATUS_OK;
+    if (s != STATUS_OK && c->device == LANE_DEVICE_CUDA)
+        return status_say(note, s, "%s", e->no_gpu.text);
+    if (e->cuda)
+        snprintf(e->device_words, sizeof e->device_words, "%s, driver %d.%d", e->gpu.name,
+                 e->gpu.driver_version / 1000, e->gpu.driver_version % 1000 / 10);
+    return STATUS_OK;
+}
+
 /* How many pages the KV budget buys, and the limits of a plan. */
 static enum status engine_size(struct lane_engine *e, struct status_note *note) {
     const struct lane_engine_config *c = &e->config;
@@ -159,6 +183,8 @@ static enum status engine_size(struct lane_engine *e, struct status_note *note) 
             budget = (uint64_t)ENGINE_CONTEXTS_DEFAULT * e->pages_per_slot * bytes;
             uint64_t quarter =
                 (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
+            if (e->cuda)
+                quarter = e->gpu.free_bytes / 4;
             budget = budget < quarter ? budget : quarter;
         }
         if (budget / bytes > UINT32_MAX / page - 1)
@@ -246,10 +272,11 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                                       .seed = c->seed};
         if (e->collective != NULL)
             d.collective = fab_mailbox_rank(e->collective, r);
-        TRY(c->fake ? gpu_device_fake_open(&d, &e->devices[r], note)
-                    : gpu_device_cpu_open(&d, &e->devices[r], note));
+        TRY(c->fake   ? gpu_device_fake_open(&d, &e->devices[r], note)
+            : e->cuda ? gpu_device_cuda_open(&d, &e->devices[r], note)
+                      : gpu_device_cpu_open(&d, &e->devices[r], note));
         if (!c->fake && c->perturb != 0)
-            gpu_device_cpu_perturb(e->devices[r], c->perturb);
+            e->devices[r]->ops->perturb(e->devices[r], c->perturb);
         TRY(engine_open_host(e, r, note));
         struct gpu_rank_config rc = {.device = e->devices[r],
                                      .rank = r,
@@ -380,7 +407,7 @@ static enum status engine_spawn(struct lane_engine *e, struct status_note *note)
     if (ranks[c->world - 1] == 0 || conductor == 0 || e->memory_id == 0 || e->planner_id == 0)
         return status_say(note, STATUS_NO_MEMORY,
                           "the runtime has no room for the engine's actors");
-    if (own && !c->fake) /* the team's other threads: nobody may spin on their cores */
+    if (own && !c->fake && !e->cuda) /* the team's other threads: nobody may spin on their cores */
         act_rt_cores_reserve(e->rt, (int)(c->world * (e->threads - 1)));
     for (uint32_t r = 0; r < c->world; r++)
         gpu_rank_wire(e->ranks[r], conductor);
@@ -396,6 +423,7 @@ static enum status engine_open_parts(struct lane_engine *e, struct status_note *
     TRY(engine_settle(e, note));
     TRY(engine_open_model(e, note));
     e->shared.page_tokens = e->config.page_tokens;
+    TRY(engine_choose(e, note));
     TRY(engine_size(e, note));
     TRY(engine_open_devices(e, note));
     TRY(engine_open_actors(e, note));
@@ -494,6 +522,18 @@ uint32_t lane_engine_vocab(const struct lane_engine *e) {
 
 uint64_t lane_engine_kv_tokens(const struct lane_engine *e) {
     return (uint64_t)e->n_pages * e->config.page_tokens;
+}
+
+const char *lane_engine_device_name(const struct lane_engine *e) {
+    return e->config.fake ? "fake" : e->cuda ? "cuda" : "cpu";
+}
+
+const char *lane_engine_device_words(const struct lane_engine *e) {
+    return e->device_words;
+}
+
+const char *lane_engine_device_why(const struct lane_engine *e) {
+    return e->cuda ? "" : e->no_gpu.text;
 }
 
 uint64_t lane_engine_bytes(const struct lane_engine *e) {

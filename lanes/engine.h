@@ -15,6 +15,9 @@
 
 struct lane_engine;
 
+/* Where a model runs. AUTO: on a GPU where one is usable and runs the profile, else on the CPU. */
+enum lane_device { LANE_DEVICE_AUTO, LANE_DEVICE_CPU, LANE_DEVICE_CUDA };
+
 struct lane_engine_config {
     const char *model_path; /* or, when NULL, model: borrowed, must outlive the engine */
     const struct krn_model *model;
@@ -31,7 +34,9 @@ struct lane_engine_config {
     const char *profile;    /* numerics profile by name; NULL: the default */
     uint32_t virtual_ranks; /* 0: the profile's default */
     const char *isa;        /* NULL: best */
-    /* KV budget of each rank; 0: room for 16 full contexts, at most a quarter of the memory */
+    enum lane_device device;
+    /* KV budget of each rank; 0: room for 16 full contexts, at most a quarter of the memory, or of
+     * what a GPU has free */
     uint64_t kv_bytes;
     /* Host memory of each rank for pages that left the device; 0: none. With a disk at least enough
      * for what is on its way. Counts tokens with the fake device. */
@@ -85,6 +90,11 @@ act_id_t lane_engine_memory(const struct lane_engine *e);
 /* For tests and reports, when the runtime does not run: rank r's device; how graphs stand. */
 const struct gpu_device *lane_engine_device(const struct lane_engine *e, uint32_t r);
 const struct fab_votes *lane_engine_votes(const struct lane_engine *e);
+/* "cpu", "cuda" or "fake"; what it runs on in words ("NVIDIA H200, driver 13.0"; of a CPU the
+ * instruction set); and, where AUTO took the CPU, why not a GPU, else "". */
+const char *lane_engine_device_name(const struct lane_engine *e);
+const char *lane_engine_device_words(const struct lane_engine *e);
+const char *lane_engine_device_why(const struct lane_engine *e);
 /* NULL with the fake device */
 const struct krn_model *lane_engine_model(const struct lane_engine *e);
 const struct krn_net *lane_engine_net(const struct lane_engine *e);

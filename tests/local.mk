@@ -3,6 +3,7 @@ include $(srcdir)/tests/actors/local.mk
 include $(srcdir)/tests/kernels/local.mk
 include $(srcdir)/tests/gpu/local.mk
 include $(srcdir)/tests/cuda/local.mk
+include $(srcdir)/tests/cuda/emulated.mk
 include $(srcdir)/tests/fabric/local.mk
 include $(srcdir)/tests/sessions/local.mk
 include $(srcdir)/tests/lanes/local.mk

@@ -1,6 +1,6 @@
 # Row functions, draw, profiles, RoPE tables and the oracle.
 libkernels_a_SOURCES += kernels/approx.c kernels/approx.h kernels/draw.c kernels/draw.h \
-	kernels/oracle.h kernels/golden.def kernels/oracle.c kernels/oracle_draw.c kernels/oracle_rows.c \
+	kernels/oracle.h kernels/golden.def kernels/inline.h kernels/oracle.c kernels/oracle_draw.c kernels/oracle_rows.c \
 	kernels/oracle_quant.c \
 	kernels/oracle_rows.h kernels/philox.h \
 	kernels/matmul.c kernels/matmul.h kernels/profile.c kernels/rope.c kernels/route.c kernels/rowfn.c kernels/selftest.c kernels/selftest.h \

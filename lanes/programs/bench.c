@@ -225,22 +225,22 @@ static json_t *bench_result(struct bench *b) {
     uint32_t threads = cores > 0 ? (uint32_t)cores : 1;
     struct status_note note;
     options_u32(&b->o, OPT_threads, 1, 256, &threads, &note);
-    return json_pack("{s:f, s:o, s:o, s:o, s:o, s:I, s:s, s:i, s:s, s:I}", "load_s", b->load_s,
-                     "cold", cold, "decode", decode, "ttft", ttft, "host_us", host, "peak_bytes",
-                     (json_int_t)ru.ru_maxrss * 1024, "profile",
-                     lane_engine_profile(b->engine)->name, "threads", (int)threads, "isa",
-                     krn_rowfn_pick(options_text(&b->o, OPT_isa, NULL))->isa, "kv_tokens",
-                     (json_int_t)lane_engine_kv_tokens(b->engine));
+    return json_pack(
+        "{s:f, s:o, s:o, s:o, s:o, s:I, s:s, s:i, s:s, s:I, s:s, s:s}", "load_s", b->load_s, "cold",
+        cold, "decode", decode, "ttft", ttft, "host_us", host, "peak_bytes",
+        (json_int_t)ru.ru_maxrss * 1024, "profile", lane_engine_profile(b->engine)->name, "threads",
+        (int)threads, "isa", krn_rowfn_pick(options_text(&b->o, OPT_isa, NULL))->isa, "kv_tokens",
+        (json_int_t)lane_engine_kv_tokens(b->engine), "device", lane_engine_device_name(b->engine),
+        "device_words", lane_engine_device_words(b->engine));
 }
 
 static void bench_print(const json_t *j) {
     size_t i;
     json_t *row;
     double one = 0;
-    printf("bench: profile %s, %s, %lld threads\n\n",
-           json_string_value(json_object_get(j, "profile")),
-           json_string_value(json_object_get(j, "isa")),
-           (long long)json_integer_value(json_object_get(j, "threads")));
+    printf("bench: profile %s, %s: %s\n\n", json_string_value(json_object_get(j, "profile")),
+           json_string_value(json_object_get(j, "device")),
+           json_string_value(json_object_get(j, "device_words")));
     printf("model loaded  in %.0f ms\n", json_real_value(json_object_get(j, "load_s")) * 1e3);
     json_array_foreach(json_object_get(j, "cold"), i, row)
         printf("cold prompt   %5lld tokens  %9.0f tok/s\n",

@@ -231,10 +231,32 @@ static void options_say(void *self, const char *text) {
     fprintf(stderr, "roundhouse: %s\n", text);
 }
 
+/* Threads and instruction sets are a CPU's: asking for one asks for it. */
+static enum status options_device(const struct options *o, enum lane_device *out,
+                                  struct status_note *note) {
+    const char *name = options_text(o, OPT_device, "auto");
+    bool cpu_only = options_has(o, OPT_threads) || options_has(o, OPT_isa);
+    if (strcmp(name, "auto") == 0)
+        *out = cpu_only ? LANE_DEVICE_CPU : LANE_DEVICE_AUTO;
+    else if (strcmp(name, "cpu") == 0)
+        *out = LANE_DEVICE_CPU;
+    else if (strcmp(name, "cuda") == 0)
+        *out = LANE_DEVICE_CUDA;
+    else
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "there is no device '%s'; there are auto, cpu and cuda", name);
+    if (*out == LANE_DEVICE_CUDA && options_has(o, OPT_isa))
+        return status_say(
+            note, STATUS_BAD_REQUEST,
+            "--isa names a CPU's instructions and --device cuda a GPU: leave one out");
+    return STATUS_OK;
+}
+
 enum status options_engine(const struct options *o, struct lane_engine_config *c,
                            struct status_note *note) {
     *c = (struct lane_engine_config){.model_path =
                                          options_text(o, OPT_model, options_default_model())};
+    TRY(options_device(o, &c->device, note));
     TRY(options_u32(o, OPT_threads, 1, 256, &c->threads, note));
     TRY(options_u32(o, OPT_context, 2, KRN_CONTEXT_MAX, &c->context, note));
     TRY(options_u64(o, OPT_kv_bytes, 1, UINT64_MAX, true, &c->kv_bytes, note));

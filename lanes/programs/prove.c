@@ -153,7 +153,7 @@ static void prove_table(const struct prove *p) {
     printf("prove: profile %s, model %016llx%016llx, %u reference sessions, seed %llu\n",
            p->profile.name, (unsigned long long)p->fingerprint[1],
            (unsigned long long)p->fingerprint[0], p->n_sessions, (unsigned long long)p->seed);
-    printf("machine: %s, %u threads, %s\n\n", cpu, p->threads, krn_rowfn_pick(p->config.isa)->isa);
+    printf("machine: %s; %s: %s\n\n", cpu, p->device, p->device_words);
     printf("  %-9s %8s %10s %10s\n", "axis", "cases", "rows", "different");
     prove_row("oracle", &p->oracle, "scalar, one token at a time");
     for (uint32_t a = 1; a < PROVE_AXES; a++) {
@@ -207,7 +207,8 @@ static enum status prove_write_json(const struct prove *p, const char *path,
                   PACKAGE_VERSION, "machine", "cpu", cpu, "system", known ? un.sysname : "unknown",
                   "arch", known ? un.machine : "unknown", "isa", krn_rowfn_pick(p->config.isa)->isa,
                   "threads", (int)p->threads, "cases", (json_int_t)cases, "rows", (json_int_t)rows,
-                  "sessions", (int)p->n_sessions, "seed", (json_int_t)p->seed);
+                  "sessions", (int)p->n_sessions, "seed", (json_int_t)p->seed, "device", p->device,
+                  "device_words", p->device_words);
     CHECK(j != NULL);
     FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     bool ok = f != NULL && json_dumpf(j, f, JSON_INDENT(2) | JSON_PRESERVE_ORDER) == 0 &&

@@ -8,7 +8,7 @@
 
 #include "lanes/programs/client.h"
 
-/* Numbers are shared with gpu_device_cpu_perturb. */
+/* Numbers are shared with gpu/perturb.h. */
 enum prove_axis {
     PROVE_NONE,
     PROVE_COMPANY,
@@ -59,7 +59,7 @@ struct prove {
     uint64_t fingerprint[2];
     struct krn_profile profile;
     uint32_t context, vocab, threads;
-    char isa[16];
+    char device[8], device_words[160];
 };
 
 /* Makes the reference sessions; the engine's own errors are returned. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The cases of prove: how sessions are made, and the situation of each axis.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -254,6 +255,9 @@ static enum status cases_run(struct prove *p, struct cases_phase *ph,
         const struct krn_model *m = lane_engine_model(ph->engine);
         memcpy(p->fingerprint, m->fingerprint, sizeof p->fingerprint);
         p->profile = *lane_engine_profile(ph->engine);
+        snprintf(p->device, sizeof p->device, "%s", lane_engine_device_name(ph->engine));
+        snprintf(p->device_words, sizeof p->device_words, "%s",
+                 lane_engine_device_words(ph->engine));
         p->context = lane_engine_context(ph->engine);
         p->vocab = lane_engine_vocab(ph->engine);
     }
@@ -404,10 +408,12 @@ static enum status cases_simple(struct prove *p, enum prove_axis axis, uint32_t 
     return s;
 }
 
-/* Other team sizes than the reference's, and every instruction set that the machine has. */
+/* Other team sizes than the reference's, and every instruction set that the machine has: of the
+ * CPU, whatever the reference ran on. */
 static enum status cases_threads(struct prove *p, double seconds, struct status_note *note) {
     static const char *const isas[] = {"scalar", "avx2", "avx512", "neon"};
     struct lane_engine_config c = cases_config(p);
+    c.device = LANE_DEVICE_CPU;
     uint32_t sizes[] = {1, 2, 3, 5}, n = 0;
     for (uint32_t i = 0; i < 4; i++)
         n += sizes[i] != p->threads;

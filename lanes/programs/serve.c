@@ -158,6 +158,8 @@ static void serve_say_ready(const struct serve *s, const struct lane_engine_conf
         fprintf(stderr, "roundhouse: model %s: %s, %.1f M parameters, context %u tokens\n",
                 e->model_path, m->config.family, (double)m->parameters / 1e6,
                 lane_engine_context(s->engine));
+        fprintf(stderr, "roundhouse: device %s: %s\n", lane_engine_device_name(s->engine),
+                lane_engine_device_words(s->engine));
         fprintf(stderr, "roundhouse: profile %s version %u, %u virtual ranks\n", p->name,
                 p->version, p->virtual_ranks);
         fprintf(stderr, "roundhouse: KV capacity %" PRIu64 " tokens, %.1f MiB in all\n",

@@ -3,7 +3,11 @@
  */
 #include "tests/gpu/cpu_rig.h"
 
+#include <sched.h>
 #include <stdio.h>
+
+enum status (*rig_open_device)(const struct gpu_device_config *, struct gpu_device **,
+                               struct status_note *) = gpu_device_cpu_open;
 
 void rig_ok(enum status s, const struct status_note *note) {
     if (s != STATUS_OK)
@@ -38,8 +42,8 @@ struct gpu_device_config rig_config(const struct rig_model *m, uint32_t rows, ui
                                 .draws = rows,
                                 .copies = 4,
                                 .pages = RIG_SEQS * RIG_PAGES_MAX,
-                                .counts = 64,
-                                .bias = 8,
+                                .counts = 256,
+                                .bias = 32,
                                 .mask_words = RIG_SEQS * ((m->model->config.vocab + 31) / 32),
                                 .kept_logits = rows,
                                 .vocab = m->model->config.vocab,
@@ -65,7 +69,7 @@ void rig_open(struct rig *r, const struct rig_model *m, uint32_t rows, uint32_t 
     r->next_page = 1;
     struct gpu_device_config config = rig_config(m, rows, pt, r->n_pages, threads, isa);
     r->limits = config.limits;
-    rig_ok(gpu_device_cpu_open(&config, &r->d, &note), &note);
+    rig_ok(rig_open_device(&config, &r->d, &note), &note);
     CHECK(gpu_round_new(&r->limits, 1, &r->round) == STATUS_OK);
 }
 
@@ -121,7 +125,8 @@ struct gpu_result *rig_step(struct rig *r, uint32_t flags, const struct gpu_copy
     r->number++;
     r->digest = p->digest;
     r->d->ops->step(r->d, p, r->round->results[0]);
-    CHECK(r->d->ops->poll(r->d, 0, &again) == GPU_DONE);
+    while (r->d->ops->poll(r->d, 0, &again) != GPU_DONE)
+        sched_yield();
     return r->round->results[0];
 }
 

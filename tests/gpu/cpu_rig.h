@@ -35,6 +35,10 @@ struct rig_session {
     struct krn_sampling sampling;
 };
 
+/* What rig_open opens; gpu_device_cpu_open unless a test says otherwise. */
+extern enum status (*rig_open_device)(const struct gpu_device_config *config,
+                                      struct gpu_device **out, struct status_note *note);
+
 void rig_ok(enum status s, const struct status_note *note);
 /* virtual_ranks 0: the default. */
 void rig_model_wrap(struct rig_model *m, struct krn_model *model, uint32_t virtual_ranks);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Private to the CUDA device's files: the op list as launches, and the shapes that launches have.
+ */
+#ifndef GPU_CUDA_STAGE_H
+#define GPU_CUDA_STAGE_H
+
+#include "kernels/cuda/attend.h"
+#include "kernels/cuda/embed.h"
+#include "kernels/cuda/final.h"
+#include "kernels/cuda/gate.h"
+#include "kernels/cuda/norm.h"
+#include "kernels/cuda/pages.h"
+#include "kernels/cuda/product.h"
+#include "kernels/cuda/sum.h"
+
+/* One launch or a few, with arguments that no plan changes but for the shape. */
+enum cuda_stage_kind {
+    CUDA_EMBED,
+    CUDA_NORM,
+    CUDA_PRODUCT,
+    CUDA_ROPE,
+    CUDA_ATTEND,
+    CUDA_GATE,
+    CUDA_FINAL,
+    CUDA_LOGITS
+};
+
+struct cuda_stage {
+    enum cuda_stage_kind kind;
+    union {
+        struct krn_cuda_embed embed;
+        struct krn_cuda_norm norm; /* FINAL: of the drawn rows */
+        struct krn_cuda_product product;
+        struct krn_cuda_rope rope;
+        struct krn_cuda_attend attend;
+        struct krn_cuda_gate gate;
+    } a;
+    bool reduce;             /* PRODUCT: into the partial sums, which `sum` closes */
+    struct krn_cuda_sum sum; /* of a reduced product */
+};
+
+/* Rows, draws and seqs that a sequence of launches has room for: few values of each, so that few
+ * graphs serve all plans. */
+struct cuda_shape {
+    uint32_t rows, draws, seqs;
+};
+
+#endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The CUDA device's life: what it can run, its driver objects, its memory, and all of it given
+ * back. Memory is counted first, so that a device that is too small says what was needed and what
+ * was free.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "actors/check.h"
+#include "gpu/cuda.h"
+
+enum { CUDA_DRIVER_LEAST = 12040 };
+
+/* What this device computes is the portable profile; anything else is refused with what it is. */
+static enum status check_model(const struct krn_config *m, const struct krn_profile *p,
+                               struct status_note *note) {
+    if (strncmp(p->name, "portable", 8) != 0 || p->act != KRN_F32 || p->kv != KRN_F32)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "the CUDA device runs the profile portable, not %s", p->name);
+    if (m->experts != 0)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "the CUDA device runs no mixture of experts (%u) yet", m->experts);
+    if (m->head_dim % KRN_LANES != 0 || m->head_dim > KRN_HEAD_MAX)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "heads of %u: the CUDA device runs multiples of %d up to %d", m->head_dim,
+                          KRN_LANES, KRN_HEAD_MAX);
+    if (m->vocab < KRN_CUDA_VOCAB_MIN)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "a vocabulary of %u: the CUDA device needs %d or more", m->vocab,
+                          KRN_CUDA_VOCAB_MIN);
+    return STATUS_OK;
+}
+
+static enum status check_config(const struct gpu_device_config *config, struct status_note *note) {
+    const struct krn_config *m = &config->net->model->config;
+    const struct krn_profile *p = &config->profile;
+    TRY(check_model(m, p, note));
+    if (config->page_tokens == 0 || config->page_tokens % KRN_TILE != 0)
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "pages of %u tokens: the CUDA device needs a multiple of %d",
+                          config->page_tokens, KRN_TILE);
+    if (config->n_pages < 2)
+        return status_say(note, STATUS_BAD_REQUEST, "%u KV pages: two are the least",
+                          config->n_pages);
+    if (config->limits.vocab != m->vocab || config->limits.rows == 0)
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "limits of %u rows and vocabulary %u: the model has %u",
+                          config->limits.rows, config->limits.vocab, m->vocab);
+    TRY(gpu_world_check(m, p, config->world, note));
+    CHECK(config->rank < config->world);
+    CHECK(config->world == 1 || config->collective != NULL);
+    return STATUS_OK;
+}
+
+/* Ranks of one process take the machine's GPUs in turn. */
+static enum status open_driver(struct cuda *c, const struct gpu_device_cuda_over *over,
+                               struct status_note *note) {
+    const struct gpu_driver *d = over->driver;
+    int n = 0, device = 0;
+    TRY(gpu_cuda_said(c, d->device_count(&n), "counting GPUs", note));
+    if (n < 1)
+        return status_say(note, STATUS_UNSUPPORTED, "the driver sees no GPU");
+    gpu_cu_t r = d->device_get(&device, (int)(c->config.rank % (uint32_t)n));
+    if (r == GPU_CUDA_SUCCESS)
+        r = d->device_name(c->name, (int)sizeof c->name, device);
+    if (r == GPU_CUDA_SUCCESS)
+        r = d->context_retain(&c->context, device);
+    TRY(gpu_cuda_said(c, r, "taking the GPU", note));
+    c->ordinal = device;
+    c->retained = true;
+    gpu_cuda_here(c);
+    struct gpu_launcher_config launcher = {.driver = d,
+                                           .device = device,
+                                           .images = over->images,
+                                           .n_images = over->n_images,
+                                           .work = &c->work,
+                                           .each = over->each};
+    TRY(gpu_launcher_open(&launcher, &c->launcher, note));
+    for (int i = 0; i < GPU_STREAMS && r == GPU_CUDA_SUCCESS; i++)
+        r = d->stream_create(&c->streams[i], GPU_CU_STREAM_OWN, 0);
+    for (int i = 0; i < CUDA_EVENTS && r == GPU_CUDA_SUCCESS; i++)
+        r = d->event_create(&c->marks[i], GPU_CU_EVENT_UNTIMED);
+    for (int i = 0; i < CUDA_STEPS && r == GPU_CUDA_SUCCESS; i++) {
+        r = d->event_create(&c->steps[i].begun, 0);
+        if (r == GPU_CUDA_SUCCESS)
+            r = d->event_create(&c->steps[i].done, 0);
+    }
+    return gpu_cuda_said(c, r, "making streams and events", note);
+}
+
+/* The next part of the buffers; with base 0 only counts. */
+static gpu_cu_ptr_t cut(gpu_cu_ptr_t base, uint64_t *at, uint64_t n, uint64_t size) {
+    uint64_t from = (*at + 255) / 256 * 256;
+    *at = from + n * size;
+    return base + from;
+}
+
+static void place_answer(struct cuda *c) {
+    const struct gpu_limits *l = &c->limits;
+    uint64_t at = 0;
+    c->at.bad_row = cut(0, &at, l->seqs, sizeof(uint32_t));
+    c->at.drawn = cut(0, &at, l->draws, sizeof(struct krn_drawn));
+    c->at.top = cut(0, &at, l->draws * (uint64_t)KRN_TOP_MAX, sizeof(struct krn_top));
+    c->at.kept = cut(0, &at, (uint64_t)l->kept_logits * c->model.vocab, sizeof(float));
+    c->at.bytes = at;
+}
+
+/* Lays out all buffers behind base; returns their bytes. */
+static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
+    const struct gpu_limits *l = &c->limits;
+    uint32_t d = c->model.head_dim, world = c->config.world;
+    uint64_t at = 0, rows = l->rows, both = rows > l->draws ? rows : l->draws;
+    uint32_t q = c->heads * d, kv = c->kv_heads * d, ffn = c->model.ffn / world;
+    uint64_t logits = l->draws < CUDA_LOGITS_ROWS ? l->draws : CUDA_LOGITS_ROWS;
+    uint32_t width[KRN_BUFS] = {[KRN_BUF_X] = c->model.hidden,
+                                [KRN_BUF_H] = c->model.hidden,
+                                [KRN_BUF_Q] = q,
+                                [KRN_BUF_K] = kv,
+                                [KRN_BUF_V] = kv,
+                                [KRN_BUF_A] = q,
+                                [KRN_BUF_G] = ffn,
+                                [KRN_BUF_U] = ffn,
+                                [KRN_BUF_L] = c->logits_stride * world};
+    for (int b = KRN_BUF_X; b < KRN_BUFS; b++) {
+        c->ld[b] = (width[b] + KRN_BLOCK - 1) / KRN_BLOCK * KRN_BLOCK;
+        uint64_t n = b == KRN_BUF_L ? logits : b == KRN_BUF_H ? both : rows;
+        c->buf[b] = cut(base, &at, n * c->ld[b], sizeof(float));
+    }
+    c->edited = cut(base, &at, logits * c->ld[KRN_BUF_L], sizeof(float));
+    c->scaled = cut(base, &at, logits * c->ld[KRN_BUF_L], sizeof(float));
+    if (world > 1) {
+        c->partial = cut(base, &at, rows * c->ld[KRN_BUF_X], sizeof(float));
+        c->logits_part = cut(base, &at, logits * c->logits_stride, sizeof(float));
+    }
+    c->tokens = cut(base, &at, rows, sizeof(uint32_t));
+    c->bad = cut(base, &at, rows, sizeof(uint32_t));
+    c->last = cut(base, &at, GPU_SLOTS_MAX, sizeof(uint32_t));
+    c->secret = cut(base, &at, KRN_CUDA_SECRET, 1);
+    c->image = cut(base, &at, c->image_bytes, 1);
+    c->answer = cut(base, &at, c->at.bytes, 1);
+    for (int i = 0; i < (c->model.has_local_rope ? 2 : 1); i++)
+        c->rope[i] = cut(base, &at, (uint64_t)c->model.context * d, sizeof(float));
+    return at;
+}
+
+/* What ranks exchange at a time, in floats; 0 for one rank. */
+static uint64_t exchange_floats(const struct cuda *c) {
+    uint64_t rows = (uint64_t)c->limits.rows * c->ld[KRN_BUF_X];
+    uint64_t logits = (uint64_t)CUDA_LOGITS_ROWS * c->logits_stride * (1 + c->config.world);
+    return c->config.world == 1 ? 0 : rows > logits ? rows : logits;
+}
+
+static enum status open_memory(struct cuda *c, struct status_note *note) {
+    const struct gpu_driver *d = c->driver;
+    size_t free_bytes = 0, total = 0;
+    c->weights_bytes = gpu_cuda_weights_bytes(c, note);
+    if (c->weights_bytes == 0)
+        return STATUS_UNSUPPORTED;
+    c->buffers_bytes = place_buffers(c, 0);
+    c->pool_bytes = c->config.n_pages * c->device.page_bytes;
+    uint64_t needed = c->weights_bytes + c->buffers_bytes + c->pool_bytes;
+    TRY(gpu_cuda_said(c, d->memory_info(&free_bytes, &total), "asking for free memory", note));
+    gpu_cu_t r = needed > free_bytes ? GPU_CUDA_ERROR_OUT_OF_MEMORY : GPU_CUDA_SUCCESS;
+    if (r == GPU_CUDA_SUCCESS)
+        r = d->memory_alloc(&c->weights, c->weights_bytes);
+    if (r == GPU_CUDA_SUCCESS)
+        r = d->memory_alloc(&c->buffers, c->buffers_bytes);
+    if (r == GPU_CUDA_SUCCESS)
+        r = d->memory_alloc(&c->pool, c->pool_bytes);
+    if (r == GPU_CUDA_ERROR_OUT_OF_MEMORY)
+        return status_say(
+            note, STATUS_NO_MEMORY,
+            "%s: weights need %llu MiB, %u KV pages %llu and buffers %llu; %llu of "
+            "%llu MiB are free: take a smaller --kv-bytes, --context or --lanes",
+            c->name, (unsigned long long)(c->weights_bytes >> 20), c->config.n_pages,
+            (unsigned long long)(c->pool_bytes >> 20), (unsigned long long)(c->buffers_bytes >> 20),
+            (unsigned long long)(free_bytes >> 20), (unsigned long long)(total >> 20));
+    TRY(gpu_cuda_said(c, r, "taking memory of the GPU", note));
+    place_buffers(c, c->buffers);
+    c->kv = (struct krn_cuda_kv){.pool = c->pool,
+                                 .page_bytes = c->device.page_bytes,
+                                 .page_tokens = c->config.page_tokens,
+                                 .kv_heads = c->kv_heads,
+                                 .head_dim = c->model.head_dim};
+    return STATUS_OK;
+}
+
+/* Images, answers, staging and exchange: one pinned allocation. */
+static enum status open_pinned(struct cuda *c, struct status_note *note) {
+    uint64_t image = (c->image_bytes + 4095) / 4096 * 4096u;
+    uint64_t answer = (c->at.bytes + 4095) / 4096 * 4096;
+    uint64_t steps = CUDA_STEPS * (image + answer), floats = exchange_floats(c);
+    void *p = NULL;
+    gpu_cu_t r = c->driver->host_alloc(&p, steps + CUDA_STAGING + floats * sizeof(float), 0);
+    if (r == GPU_CUDA_ERROR_OUT_OF_MEMORY)
+        return status_say(note, STATUS_NO_MEMORY, "no %llu MiB of pinned memory for the GPU",
+                          (unsigned long long)((steps + CUDA_STAGING) >> 20));
+    TRY(gpu_cuda_said(c, r, "pinning memory", note));
+    c->pinned = p;
+    for (int i = 0; i < CUDA_STEPS; i++) {
+        c->steps[i].image = c->pinned + (uint64_t)i * (image + answer);
+        c->steps[i].answer = c->steps[i].image + image;
+    }
+    c->staging = c->pinned + steps;
+    c->exchange = (float *)(void *)(c->staging + CUDA_STAGING);
+    return STATUS_OK;
+}
+
+static enum status fill_table(struct cuda *c, const struct krn_rope *rope, gpu_cu_ptr_t to,
+                              struct status_note *note) {
+    uint64_t n = (uint64_t)c->model.context * c->model.head_dim * sizeof(float);
+    float *table = malloc(n);
+    if (table == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for a rotation table");
+    krn_rope_table(rope, c->model.head_dim, c->model.context, table);
+    gpu_cu_t r = c->driver->copy_in(to, table, n, c->streams[GPU_STREAM_IN]);
+    if (r == GPU_CUDA_SUCCESS)
+        r = c->driver->stream_synchronize(c->streams[GPU_STREAM_IN]);
+    free(table);
+    return gpu_cuda_said(c, r, "carrying a rotation table", note);
+}
+
+/* What kernels read that no step writes; pages and slots begin as zeros. */
+static enum status fill_memory(struct cuda *c, struct status_note *note) {
+    struct gpu_cu_stream *in = c->streams[GPU_STREAM_IN];
+    TRY(fill_table(c, &c->model.rope, c->rope[0], note));
+    if (c->model.has_local_rope)
+        TRY(fill_table(c, &c->model.local_rope, c->rope[1], note));
+    memcpy(c->staging, XXH3_kSecret, KRN_CUDA_SECRET);
+    gpu_cu_t r = c->driver->copy_in(c->secret, c->staging, KRN_CUDA_SECRET, in);
+    if (r == GPU_CUDA_SUCCESS)
+        r = c->driver->fill8(c->last, 0, GPU_SLOTS_MAX * sizeof(uint32_t), in);
+    if (r == GPU_CUDA_SUCCESS)
+        r = c->driver->fill8(c->pool, 0, c->pool_bytes, in);
+    if (r == GPU_CUDA_SUCCESS)
+        r = c->driver->stream_synchronize(in);
+    return gpu_cuda_said(c, r, "filling the GPU's memory", note);
+}
+
+void gpu_cuda_close(struct gpu_device *device) {
+    struct cuda *c = (struct cuda *)device;
+    const struct gpu_driver *d = c->driver;
+    if (c->retained) {
+        gpu_cuda_here(c);
+        for (int i = 0; i < GPU_STREAMS; i++)
+            if (c->streams[i] != NULL) {
+                d->stream_synchronize(c->streams[i]);
+                d->stream_destroy(c->streams[i]);
+            }
+        for (int i = 0; i < CUDA_EVENTS; i++)
+            if (c->marks[i] != NULL)
+                d->event_destroy(c->marks[i]);
+        for (int i = 0; i < CUDA_STEPS; i++) {
+            if (c->steps[i].begun != NULL)
+                d->event_destroy(c->steps[i].begun);
+            if (c->steps[i].done != NULL)
+                d->event_destroy(c->steps[i].done);
+        }
+        gpu_launcher_close(c->launcher);
+        const gpu_cu_ptr_t memory[] = {c->weights, c->buffers, c->pool};
+        for (int i = 0; i < 3; i++)
+            if (memory[i] != 0)
+                d->memory_free(memory[i]);
+        if (c->pinned != NULL)
+            d->host_free(c->pinned);
+        d->context_release(c->ordinal);
+    }
+    free(c->stages);
+    free(c);
+}
+
+static enum status open_parts(struct cuda *c, const struct gpu_device_cuda_over *over,
+                              struct status_note *note) {
+    c->stages = calloc(c->config.net->n_ops, sizeof *c->stages);
+    if (c->stages == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for the stages of a step");
+    place_answer(c);
+    TRY(open_driver(c, over, note));
+    TRY(open_memory(c, note));
+    TRY(open_pinned(c, note));
+    TRY(fill_memory(c, note));
+    return gpu_cuda_pack(c, note);
+}
+
+enum status gpu_device_cuda_open_over(const struct gpu_device_config *config,
+                                      const struct gpu_device_cuda_over *over,
+                                      struct gpu_device **out, struct status_note *note) {
+    TRY(check_config(config, note));
+    const struct krn_config *m = &config->net->model->config;
+    struct cuda *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory for the CUDA device");
+    c->device.ops = &gpu_cuda_ops;
+    c->config = *config;
+    c->limits = config->limits;
+    c->model = *m;
+    c->driver = over->driver;
+    c->failed_number = CUDA_NO_PLAN;
+    c->heads = m->heads / config->world;
+    c->kv_heads = gpu_shard_kv_heads(m, config->world);
+    uint32_t blocks = (m->vocab + KRN_BLOCK - 1) / KRN_BLOCK;
+    c->logits_stride = (blocks + config->world - 1) / config->world * KRN_BLOCK;
+    c->layer_bytes =
+        gpu_page_bytes(m, &config->profile, config->page_tokens, config->rank, config->world) /
+        m->layers;
+    c->device.page_bytes = c->layer_bytes * m->layers;
+    c->image_bytes = gpu_cuda_image_bytes(&c->limits);
+    enum status status = open_parts(c, over, note);
+    if (status != STATUS_OK) {
+        gpu_cuda_close(&c->device);
+        return status;
+    }
+    c->device.bytes_used = c->weights_bytes + c->buffers_bytes + c->pool_bytes;
+    *out = &c->device;
+    return STATUS_OK;
+}
+
+/* The driver, whether this build has kernels, and what the first GPU has. */
+enum status gpu_device_cuda_probe(const struct krn_config *model, const struct krn_profile *profile,
+                                  struct gpu_cuda_found *out, struct status_note *note) {
+    const struct gpu_driver *d;
+    struct gpu_cu_context *context;
+    size_t free_bytes = 0, total = 0;
+    int device = 0, n = 0;
+    TRY(check_model(model, profile, note));
+    if (krn_cuda_images_n == 0)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "this build has no kernels for a GPU: configure it where nvcc is");
+    TRY(gpu_driver_open(CUDA_DRIVER_LEAST, &d, note));
+    gpu_cu_t r = d->device_count(&n);
+    if (r == GPU_CUDA_SUCCESS && n < 1)
+        return status_say(note, STATUS_UNSUPPORTED, "the driver sees no GPU");
+    if (r == GPU_CUDA_SUCCESS)
+        r = d->device_get(&device, 0);
+    if (r == GPU_CUDA_SUCCESS)
+        r = d->device_name(out->name, (int)sizeof out->name, device);
+    if (r == GPU_CUDA_SUCCESS)
+        r = d->context_retain(&context, device);
+    TRY(gpu_fault_say(note, d, r, NULL, "looking at the GPU"));
+    r = d->context_set(context);
+    if (r == GPU_CUDA_SUCCESS)
+        r = d->memory_info(&free_bytes, &total);
+    d->context_set(NULL);
+    d->context_release(device);
+    out->free_bytes = free_bytes;
+    out->total_bytes = total;
+    out->driver_version = d->driver_version;
+    return gpu_fault_say(note, d, r, NULL, "asking for the GPU's free memory");
+}
+
+enum status gpu_device_cuda_open(const struct gpu_device_config *config, struct gpu_device **out,
+                                 struct status_note *note) {
+    const char *each = getenv("ROUNDHOUSE_CUDA_EACH");
+    struct gpu_device_cuda_over over = {.images = krn_cuda_images,
+                                        .n_images = krn_cuda_images_n,
+                                        .each = each != NULL && strcmp(each, "1") == 0};
+    TRY(gpu_driver_open(CUDA_DRIVER_LEAST, &over.driver, note));
+    return gpu_device_cuda_open_over(config, &over, out, note);
+}

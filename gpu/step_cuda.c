@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The CUDA device's forward pass: the launches of all stages over one ragged batch. Nothing of a
+ * plan is in their arguments but the shape; kernels read the rest from the image. With several
+ * ranks the host carries what they exchange, so a step then waits for its stream.
+ */
+#include "actors/check.h"
+#include "gpu/cuda.h"
+
+/* 0, 1, 2, 4, 8, 16, then multiples of 32 and behind 128 of 128. */
+static uint32_t round_up(uint32_t n) {
+    uint32_t to = n > 128 ? 128 : n > 16 ? 32 : 1;
+    if (n == 0)
+        return 0;
+    if (n > 16)
+        return (n + to - 1) / to * to;
+    while (to < n)
+        to *= 2;
+    return to;
+}
+
+struct cuda_shape gpu_cuda_shape(const struct gpu_plan *p) {
+    return (struct cuda_shape){round_up(p->n_rows), round_up(p->n_draws), round_up(p->n_seqs)};
+}
+
+static enum status launch(struct cuda *c, const struct krn_cuda_call *call,
+                          struct status_note *note) {
+    return gpu_launch(c->launcher, c->streams[GPU_STREAM_COMPUTE], call, note);
+}
+
+/* Brings floats of the device to the exchange, or back, and waits. */
+static enum status carry(struct cuda *c, gpu_cu_ptr_t at, float *host, uint64_t n, bool out,
+                         struct status_note *note) {
+    struct gpu_cu_stream *s = c->streams[GPU_STREAM_COMPUTE];
+    gpu_cu_t r = out ? c->driver->copy_out(host, at, n * sizeof *host, s)
+                     : c->driver->copy_in(at, host, n * sizeof *host, s);
+    if (r == GPU_CUDA_SUCCESS)
+        r = c->driver->stream_synchronize(s);
+    return gpu_cuda_said(c, r, "carrying what ranks exchange", note);
+}
+
+static enum status exchange_said(const struct cuda *c, enum status s, struct status_note *note) {
+    const struct status_note *why = c->config.collective->note;
+    if (s == STATUS_OK)
+        return s;
+    return status_say(note, s, "%s",
+                      why != NULL && why->text[0] != '\0' ? why->text : status_text(s));
+}
+
+/* The ranks' partial sums in the tree's order, then bias and residual. */
+static enum status run_reduce(struct cuda *c, const struct cuda_stage *s, uint32_t n_rows,
+                              const struct cuda_shape *shape, struct status_note *note) {
+    const struct gpu_collective *all = c->config.collective;
+    uint64_t n = (uint64_t)n_rows * c->ld[KRN_BUF_X];
+    struct krn_cuda_call call;
+    TRY(carry(c, c->partial, c->exchange, n, true, note));
+    TRY(exchange_said(c, all->reduce(all->self, c->exchange, n), note));
+    TRY(carry(c, c->partial, c->exchange, n, false, note));
+    krn_cuda_sum_call(&s->sum, shape->rows, &call);
+    return launch(c, &call, note);
+}
+
+static enum status run_product(struct cuda *c, const struct cuda_stage *s, uint32_t n_rows,
+                               const struct cuda_shape *shape, struct status_note *note) {
+    struct krn_cuda_product a = s->a.product;
+    struct krn_cuda_call call;
+    a.rows = shape->rows;
+    krn_cuda_product_call(&a, &call);
+    TRY(launch(c, &call, note));
+    return s->reduce ? run_reduce(c, s, n_rows, shape, note) : STATUS_OK;
+}
+
+/* All rows are checked; the drawn ones are normed. */
+static enum status run_final(struct cuda *c, const struct cuda_stage *s,
+                             const struct cuda_shape *shape, struct status_note *note) {
+    const struct krn_cuda_finite a = {.step = c->image,
+                                      .x = c->buf[KRN_BUF_X],
+                                      .bad = c->bad,
+                                      .n = c->model.hidden,
+                                      .ldx = c->ld[KRN_BUF_X]};
+    struct krn_cuda_call call;
+    krn_cuda_finite_call(&a, shape->rows, &call);
+    TRY(launch(c, &call, note));
+    if (shape->draws == 0)
+        return STATUS_OK;
+    krn_cuda_norm_call(&s->a.norm, shape->draws, &call);
+    return launch(c, &call, note);
+}
+
+/* The logits of every rank side by side. */
+static enum status run_gather(struct cuda *c, uint32_t rows, struct status_note *note) {
+    const struct gpu_collective *all = c->config.collective;
+    uint64_t n = (uint64_t)rows * c->logits_stride;
+    float *whole = c->exchange + n;
+    TRY(carry(c, c->logits_part, c->exchange, n, true, note));
+    TRY(exchange_said(c, all->gather(all->self, c->exchange, whole, rows, c->logits_stride), note));
+    return carry(c, c->buf[KRN_BUF_L], whole, n * c->config.world, false, note);
+}
+
+/* Logits and draws, a bounded number of draws at a time. */
+static enum status run_logits(struct cuda *c, const struct cuda_stage *s, const struct gpu_plan *p,
+                              const struct cuda_shape *shape, struct status_note *note) {
+    struct krn_cuda_call call;
+    for (uint32_t first = 0; first < shape->draws; first += CUDA_LOGITS_ROWS) {
+        uint32_t left = shape->draws - first;
+        struct krn_cuda_product a = s->a.product;
+        a.rows = left < CUDA_LOGITS_ROWS ? left : CUDA_LOGITS_ROWS;
+        a.first_row = first;
+        a.x += (uint64_t)first * a.ldx * sizeof(float);
+        if (a.n > 0) {
+            krn_cuda_product_call(&a, &call);
+            TRY(launch(c, &call, note));
+        }
+        if (c->any_changed && a.n > 0) { /* the perturb hook: the halves of K apart */
+            a.segments = 2;
+            a.only = c->image + c->head->off_changed + first;
+            krn_cuda_product_call(&a, &call);
+            TRY(launch(c, &call, note));
+        }
+        if (c->config.world > 1 && first < p->n_draws)
+            TRY(run_gather(c, p->n_draws - first < a.rows ? p->n_draws - first : a.rows, note));
+        const struct krn_cuda_draw draw = {.step = c->image,
+                                           .tokens = c->tokens,
+                                           .logits = c->buf[KRN_BUF_L],
+                                           .edited = c->edited,
+                                           .scaled = c->scaled,
+                                           .drawn = c->answer + c->at.drawn,
+                                           .top = c->answer + c->at.top,
+                                           .kept = c->answer + c->at.kept,
+                                           .secret = c->secret,
+                                           .first_draw = first,
+                                           .vocab = c->model.vocab,
+                                           .ld = c->ld[KRN_BUF_L]};
+        krn_cuda_draw_call(&draw, a.rows, &call);
+        TRY(launch(c, &call, note));
+    }
+    return STATUS_OK;
+}
+
+static enum status run_stage(struct cuda *c, const struct cuda_stage *s, const struct gpu_plan *p,
+                             const struct cuda_shape *shape, uint32_t n_rows,
+                             struct status_note *note) {
+    struct krn_cuda_call call;
+    switch (s->kind) {
+    case CUDA_EMBED:
+        krn_cuda_embed_call(&s->a.embed, shape->rows, &call);
+        break;
+    case CUDA_NORM:
+        krn_cuda_norm_call(&s->a.norm, shape->rows, &call);
+        break;
+    case CUDA_PRODUCT:
+        return run_product(c, s, n_rows, shape, note);
+    case CUDA_ROPE:
+        krn_cuda_rope_call(&s->a.rope, shape->rows, &call);
+        break;
+    case CUDA_ATTEND:
+        krn_cuda_attend_call(&s->a.attend, shape->rows, &call);
+        break;
+    case CUDA_GATE:
+        krn_cuda_gate_call(&s->a.gate, shape->rows, &call);
+        break;
+    case CUDA_FINAL:
+        return run_final(c, s, shape, note);
+    case CUDA_LOGITS:
+        return run_logits(c, s, p, shape, note);
+    }
+    return launch(c, &call, note);
+}
+
+enum status gpu_cuda_forward(struct cuda *c, const struct gpu_plan *p, struct status_note *note) {
+    struct cuda_shape shape = gpu_cuda_shape(p);
+    struct krn_cuda_call call;
+    uint32_t n_rows = 0;
+    for (uint32_t q = 0; q < p->n_seqs; q++)
+        n_rows += gpu_plan_seqs(p)[q].n_rows;
+    if (p->n_copies > 0) {
+        const struct krn_cuda_copy copy = {
+            .step = c->image, .kv = c->kv, .heads = c->kv_heads * c->model.layers};
+        krn_cuda_copy_call(&copy, p->n_copies, &call);
+        TRY(launch(c, &call, note));
+    }
+    if (n_rows == 0)
+        return STATUS_OK;
+    for (uint32_t i = 0; i < c->n_stages; i++)
+        TRY(run_stage(c, &c->stages[i], p, &shape, n_rows, note));
+    const struct krn_cuda_finish finish = {.step = c->image,
+                                           .bad = c->bad,
+                                           .bad_row = c->answer + c->at.bad_row,
+                                           .drawn = c->answer + c->at.drawn,
+                                           .last = c->last};
+    krn_cuda_finish_call(&finish, shape.seqs, &call);
+    return launch(c, &call, note);
+}

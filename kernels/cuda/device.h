@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the kernels of the `portable` profile share, for .cu files only. They are written in what C
+ * and C++ have in common, so that a test can compile them for the host as they stand
+ * (tests/cuda/emulate.h) and compare their bits where no GPU is.
+ */
+#ifndef KERNELS_CUDA_DEVICE_H
+#define KERNELS_CUDA_DEVICE_H
+
+#include "kernels/approx.h"
+#include "kernels/cuda/call.h"
+#include "kernels/rowfn.h"
+
+#ifdef __CUDACC__
+#define CUDA_FN static __device__ __forceinline__
+#define UNROLL  _Pragma("unroll")
+#endif
+
+/* One element of a packed weight, widened exactly. */
+CUDA_FN float krn_cuda_widen(const int dtype, const void *w, size_t at) {
+    if (dtype == KRN_F32)
+        return ((const float *)w)[at];
+    uint16_t h = ((const uint16_t *)w)[at];
+    return dtype == KRN_BF16 ? krn_widen_bf16(h) : krn_widen_f16(h);
+}
+
+/* tree16 of numerics.md: t[l] += t[l + 8], then 4, 2, 1. One thread. */
+CUDA_FN float krn_cuda_tree16(const float *lanes) {
+    float t[8];
+    UNROLL for (int l = 0; l < 8; l++) t[l] = lanes[l] + lanes[l + 8];
+    UNROLL for (int l = 0; l < 4; l++) t[l] = t[l] + t[l + 4];
+    t[0] = t[0] + t[2];
+    t[1] = t[1] + t[3];
+    return t[0] + t[1];
+}
+
+/* Where the tile of a position lies in a layer's pages (struct krn_kv). */
+CUDA_FN float *krn_cuda_kv_tile(unsigned char *pool, uint64_t page_bytes, uint64_t layer_off,
+                                uint32_t page_tokens, uint32_t head_dim, uint32_t head,
+                                uint32_t page, uint32_t tile_in_page) {
+    size_t at = (size_t)(head * (page_tokens / KRN_TILE) + tile_in_page) * 2 * head_dim * KRN_TILE;
+    return (float *)(void *)(pool + page * page_bytes + layer_off) + at;
+}
+
+#endif

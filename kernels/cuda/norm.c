@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The shape of a norm's launch: a block a row.
+ */
+#include "kernels/cuda/norm.h"
+
+void krn_cuda_norm_call(const struct krn_cuda_norm *args, uint32_t rows,
+                        struct krn_cuda_call *call) {
+    *call = (struct krn_cuda_call){.kernel = "krn_cuda_norm",
+                                   .grid = {rows, 1, 1},
+                                   .block = {128, 1, 1},
+                                   .args = args,
+                                   .args_bytes = sizeof *args};
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels that the host can run, and their table.
+ */
+#include "tests/cuda/emulated.h"
+
+#include "kernels/cuda/attend.cu"
+#include "kernels/cuda/compare.cu"
+#include "kernels/cuda/draw.cu"
+#include "kernels/cuda/embed.cu"
+#include "kernels/cuda/final.cu"
+#include "kernels/cuda/gate.cu"
+#include "kernels/cuda/norm.cu"
+#include "kernels/cuda/pages.cu"
+#include "kernels/cuda/product.cu"
+#include "kernels/cuda/sum.cu"
+
+/* EMULATED(kernel, its argument struct) */
+#define EMULATED_ALL(M)                                                                            \
+    M(krn_cuda_compare, krn_cuda_compare)                                                          \
+    M(krn_cuda_embed, krn_cuda_embed)                                                              \
+    M(krn_cuda_norm, krn_cuda_norm)                                                                \
+    M(krn_cuda_rope, krn_cuda_rope)                                                                \
+    M(krn_cuda_copy, krn_cuda_copy)                                                                \
+    M(krn_cuda_attend, krn_cuda_attend)                                                            \
+    M(krn_cuda_sum, krn_cuda_sum)                                                                  \
+    M(krn_cuda_gate, krn_cuda_gate)                                                                \
+    M(krn_cuda_finite, krn_cuda_finite)                                                            \
+    M(krn_cuda_finish, krn_cuda_finish)                                                            \
+    M(krn_cuda_draw, krn_cuda_draw)                                                                \
+    M(krn_cuda_product_f32_1, krn_cuda_product)                                                    \
+    M(krn_cuda_product_f32_2, krn_cuda_product)                                                    \
+    M(krn_cuda_product_f32_4, krn_cuda_product)                                                    \
+    M(krn_cuda_product_f32_8, krn_cuda_product)                                                    \
+    M(krn_cuda_product_f32_16, krn_cuda_product)                                                   \
+    M(krn_cuda_product_f16_1, krn_cuda_product)                                                    \
+    M(krn_cuda_product_f16_2, krn_cuda_product)                                                    \
+    M(krn_cuda_product_f16_4, krn_cuda_product)                                                    \
+    M(krn_cuda_product_f16_8, krn_cuda_product)                                                    \
+    M(krn_cuda_product_f16_16, krn_cuda_product)                                                   \
+    M(krn_cuda_product_bf16_1, krn_cuda_product)                                                   \
+    M(krn_cuda_product_bf16_2, krn_cuda_product)                                                   \
+    M(krn_cuda_product_bf16_4, krn_cuda_product)                                                   \
+    M(krn_cuda_product_bf16_8, krn_cuda_product)                                                   \
+    M(krn_cuda_product_bf16_16, krn_cuda_product)
+
+#define EMULATED_RUN(kernel, type)                                                                 \
+    static void run_##kernel(const void *args) {                                                   \
+        struct type a;                                                                             \
+        memcpy(&a, args, sizeof a);                                                                \
+        kernel(a);                                                                                 \
+    }
+EMULATED_ALL(EMULATED_RUN)
+
+#define EMULATED_ENTRY(kernel, type) {#kernel, sizeof(struct type), run_##kernel},
+const struct emulated emulated_kernels[] = {EMULATED_ALL(EMULATED_ENTRY)};
+const size_t emulated_kernels_n = sizeof emulated_kernels / sizeof emulated_kernels[0];

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The CUDA device beside the CPU device: the same random plans, faults and copies on both, and
+ * every answer and every page compared bit for bit. On the emulated device, or with RH_CUDA=gpu on
+ * this machine's GPU.
+ */
+#include "tests/harness.h"
+
+#include <math.h>
+
+#include "gpu/device_cuda.h"
+#include "kernels/approx.h"
+#include "tests/cuda/emulate.h"
+#include "tests/cuda/where.h"
+#include "tests/gpu/truth.h"
+
+enum { SESSIONS = 5, ROWS = 72, STEPS = 16, COUNTS = 40, BIASES = 3 };
+
+static const struct gpu_device_cuda_over emulated = {.images = emulate_images, .n_images = 1};
+
+static enum status open_cuda(const struct gpu_device_config *config, struct gpu_device **out,
+                             struct status_note *note) {
+    if (where_gpu())
+        return gpu_device_cuda_open(config, out, note);
+    struct gpu_device_cuda_over over = emulated;
+    over.driver = emulate_driver();
+    return gpu_device_cuda_open_over(config, &over, out, note);
+}
+
+/* Both devices over one model, and sessions that live on both with the same pages. */
+struct pair {
+    struct rig_model m;
+    struct rig cpu, cuda;
+    struct rig_session a[SESSIONS], b[SESSIONS];
+    uint32_t ids[RIG_IDS];
+    uint64_t seed;
+    bool drew[SESSIONS]; /* in the last plan */
+    uint32_t drawn[SESSIONS];
+};
+
+static uint32_t below(struct pair *p, uint32_t n) {
+    return (uint32_t)(test_random(&p->seed) % n);
+}
+
+static void pair_open(struct pair *p, const struct krn_config *config, enum krn_dtype dtype,
+                      uint64_t seed, uint32_t v) {
+    memset(p, 0, sizeof *p);
+    p->seed = seed;
+    rig_model_synthetic(&p->m, config, dtype, seed, v);
+    rig_open_device = gpu_device_cpu_open;
+    rig_open(&p->cpu, &p->m, ROWS, 1, NULL);
+    rig_open_device = open_cuda;
+    rig_open(&p->cuda, &p->m, ROWS, 1, NULL);
+    rig_open_device = gpu_device_cpu_open;
+    ck_assert_str_eq(p->cuda.d->ops->name, "cuda");
+    ck_assert_uint_eq(p->cuda.d->page_bytes, p->cpu.d->page_bytes);
+    for (uint32_t i = 0; i < RIG_IDS; i++)
+        p->ids[i] = below(p, i % 3 != 0 ? 20 : config->vocab);
+}
+
+static void pair_close(struct pair *p) {
+    rig_close(&p->cpu);
+    rig_close(&p->cuda);
+    rig_model_close(&p->m);
+}
+
+static void begin(struct pair *p, uint32_t i) {
+    uint32_t from = below(p, RIG_IDS - TRUTH_CONTEXT);
+    rig_session_begin(&p->cpu, &p->a[i], 7 * i, p->ids + from, TRUTH_CONTEXT);
+    rig_session_begin(&p->cuda, &p->b[i], 7 * i, p->ids + from, TRUTH_CONTEXT);
+}
+
+static bool same_float(float a, float b) {
+    return krn_bits(a) == krn_bits(b) || (a != a && b != b);
+}
+
+static void compare_floats(const float *a, const float *b, size_t n, const char *what,
+                           uint32_t step) {
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(same_float(a[i], b[i]), "%s, step %u: value %zu is %a on the CPU, %a here",
+                      what, step, i, (double)a[i], (double)b[i]);
+}
+
+static void compare_results(const struct gpu_result *a, const struct gpu_result *b, uint32_t vocab,
+                            const char *what, uint32_t step) {
+    ck_assert_msg(a->status == b->status, "%s, step %u: %s and %s %s", what, step,
+                  status_name(a->status), status_name(b->status), b->note.text);
+    ck_assert_uint_eq(a->n_draws, b->n_draws);
+    ck_assert_uint_eq(a->n_logits, b->n_logits);
+    for (uint32_t i = 0; i < a->n_draws; i++) {
+        const struct krn_drawn *x = &a->drawn[i], *y = &b->drawn[i];
+        ck_assert_msg(x->token == y->token && x->finite == y->finite,
+                      "%s, step %u, draw %u: token %u (%u), not %u (%u)", what, step, i, y->token,
+                      y->finite, x->token, x->finite);
+        ck_assert_msg(x->logits_hash == y->logits_hash, "%s, step %u, draw %u: hash", what, step,
+                      i);
+        ck_assert_msg(same_float(x->logprob, y->logprob), "%s, step %u, draw %u: logprob", what,
+                      step, i);
+        ck_assert_uint_eq(x->n_top, y->n_top);
+        for (uint32_t k = 0; k < x->n_top; k++) {
+            const struct krn_top *s = &a->top[i * KRN_TOP_MAX + k];
+            const struct krn_top *t = &b->top[i * KRN_TOP_MAX + k];
+            ck_assert_uint_eq(s->id, t->id);
+            ck_assert(same_float(s->logprob, t->logprob));
+        }
+    }
+    for (uint32_t q = 0; q < a->n_seqs; q++)
+        ck_assert_uint_eq(a->bad_row[q], b->bad_row[q]);
+    for (uint32_t i = 0; i < a->n_logits; i++)
+        ck_assert_uint_eq(a->logits_draw[i], b->logits_draw[i]);
+    compare_floats(a->logits, b->logits, (size_t)a->n_logits * vocab, what, step);
+    ck_assert_uint_eq(a->drawn_digest, b->drawn_digest);
+}
+
+static void compare_pages(struct pair *p, const char *what) {
+    size_t n = p->cpu.d->page_bytes;
+    float *a = malloc(n), *b = malloc(n);
+    ck_assert(a != NULL && b != NULL);
+    for (uint32_t page = 1; page < p->cpu.n_pages; page++) {
+        ck_assert_int_eq(p->cpu.d->ops->page_read(p->cpu.d, page, a), STATUS_OK);
+        ck_assert_int_eq(p->cuda.d->ops->page_read(p->cuda.d, page, b), STATUS_OK);
+        compare_floats(a, b, n / sizeof *a, what, page);
+    }
+    free(a);
+    free(b);
+}
+
+static struct krn_sampling any_sampling(struct pair *p) {
+    struct krn_sampling s = test_greedy;
+    static const uint32_t flags[] = {0, KRN_DRAW_LOGPROB, KRN_DRAW_KEEP_LOGITS};
+    s.flags = KRN_DRAW_HASH_LOGITS | flags[below(p, 3)];
+    s.seed = test_random(&p->seed);
+    s.n_top = s.flags & KRN_DRAW_LOGPROB ? below(p, KRN_TOP_MAX + 1) : 0;
+    if (below(p, 3) == 0)
+        return s;
+    s.temperature = 0.2F + 0.3F * (float)below(p, 6);
+    s.top_k = below(p, 3) == 0 ? 1 + below(p, 30) : 0;
+    s.top_p = below(p, 3) == 0 ? 0.1F * (float)below(p, 11) : 1;
+    s.min_p = below(p, 4) == 0 ? 0.05F * (float)below(p, 12) : 0;
+    s.repetition = below(p, 2) == 0 ? 1.25F : 1;
+    s.presence = below(p, 3) == 0 ? 0.5F : 0;
+    s.frequency = below(p, 3) == 0 ? 0.25F : 0;
+    return s;
+}
+
+/* Arrays of one seq's draws. */
+struct extras {
+    struct krn_count counts[COUNTS];
+    struct krn_bias bias[BIASES];
+    uint32_t mask[64];
+};
+
+/* Each id of ids[0..n) once, as far as there is room. */
+static uint32_t count_ids(const uint32_t *ids, uint32_t n, struct krn_count *out) {
+    uint32_t n_out = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t j = 0;
+        while (j < n_out && out[j].id != ids[i])
+            j++;
+        if (j == n_out && n_out == COUNTS)
+            continue;
+        if (j == n_out)
+            out[n_out++] = (struct krn_count){.id = ids[i]};
+        if (i % 2 == 0)
+            out[j].in_prompt++;
+        else
+            out[j].in_reply++;
+    }
+    return n_out;
+}
+
+/* The next rows of session i for both devices; false when it is at its end. */
+static bool next_seq(struct pair *p, uint32_t i, struct extras *e, uint32_t room,
+                     struct test_seq *a, struct test_seq *b) {
+    static const uint32_t most[] = {1, 1, 5, 17, 60};
+    uint32_t vocab = p->m.model->config.vocab, words = (vocab + 31) / 32;
+    uint32_t rest = TRUTH_CONTEXT - p->a[i].done, rows = 1 + below(p, most[below(p, 5)]);
+    rows = rows < rest ? rows : rest;
+    rows = rows < room ? rows : room;
+    if (rows == 0)
+        return false;
+    bool from_draw = p->drew[i] && below(p, 2) == 0;
+    if (from_draw) {
+        rows = rows < 4 ? rows : 4;
+        p->a[i].ids[p->a[i].done] = p->b[i].ids[p->b[i].done] = p->drawn[i];
+    }
+    uint32_t widest = rows < GPU_WINDOW_MAX - 1 ? rows : GPU_WINDOW_MAX - 1;
+    uint32_t draws = below(p, 3) == 0 ? below(p, widest + 1) : 1;
+    *a = rig_seq(&p->cpu, &p->a[i], rows, draws);
+    a->sampling = any_sampling(p);
+    a->from_draw = from_draw && draws == rows;
+    if (below(p, 2) == 0) {
+        a->counts = e->counts;
+        a->n_counts =
+            count_ids(p->a[i].ids, a->first_pos + rows - draws + 1 - a->from_draw, e->counts);
+    }
+    if (below(p, 4) == 0) {
+        uint32_t id = below(p, vocab);
+        e->bias[0] = (struct krn_bias){id, 3.5F};
+        e->bias[1] = (struct krn_bias){below(p, vocab), below(p, 2) == 0 ? -INFINITY : 2.0F};
+        e->bias[2] = (struct krn_bias){id, -1.25F};
+        a->bias = e->bias;
+        a->n_bias = BIASES;
+    }
+    if (below(p, 4) == 0) {
+        for (uint32_t w = 0; w < words; w++)
+            e->mask[w] = below(p, 8) == 0 ? 0 : (uint32_t)test_random(&p->seed);
+        a->mask = e->mask;
+        a->mask_words = words;
+    }
+    *b = *a;
+    b->tokens = p->b[i].ids + p->b[i].done;
+    b->pages = p->b[i].pages;
+    return true;
+}
+
+static void any_fault(struct pair *p, uint32_t n_seqs, const struct test_seq *seqs) {
+    struct gpu_faults f = {0};
+    uint32_t kind = below(p, 12);
+    f.step_fails = kind == 0;
+    f.voided = kind == 1;
+    f.nan_row = kind >= 2 && kind <= 4 && n_seqs > 0;
+    if (f.nan_row) {
+        const struct test_seq *s = &seqs[below(p, n_seqs)];
+        f.nan_slot = s->slot;
+        f.nan_at = below(p, s->n_rows + 1);
+    }
+    p->cpu.d->faults = p->cuda.d->faults = f;
+}
+
+/* Session i begins anew; sometimes on another's pages, the partial last one copied. */
+static uint32_t begin_again(struct pair *p, uint32_t i, struct gpu_copy *copy) {
+    uint32_t from = below(p, SESSIONS), at = p->a[from].done, full;
+    uint32_t *pages = p->a[i].pages, *other = p->a[from].pages;
+    p->a[i].done = p->b[i].done = 0;
+    p->drew[i] = false;
+    p->a[i].request = p->b[i].request = test_random(&p->seed);
+    if (from == i || below(p, 2) == 0 || at < 2)
+        return 0;
+    at = 1 + below(p, at - 1);
+    full = at / 64;
+    memcpy(p->a[i].ids, p->a[from].ids, sizeof p->a[i].ids);
+    memcpy(p->b[i].ids, p->b[from].ids, sizeof p->b[i].ids);
+    p->a[i].done = p->b[i].done = at % 64 != 0 ? at : 0;
+    if (at % 64 == 0)
+        return 0;
+    /* Whole pages are copied too here: the other session may write to its own. */
+    for (uint32_t k = 0; k <= full; k++)
+        copy[k] = (struct gpu_copy){other[k], pages[k], k < full ? 64 : at % 64, 0};
+    return full + 1;
+}
+
+static void one_step(struct pair *p, const char *what, uint32_t step) {
+    static struct extras extras[SESSIONS];
+    struct test_seq a[SESSIONS], b[SESSIONS];
+    struct gpu_copy copies[8];
+    uint32_t n = 0, room = ROWS, who[SESSIONS], n_copies = 0;
+    for (uint32_t j = 0, first = below(p, SESSIONS); j < SESSIONS; j++) {
+        uint32_t i = (first + j) % SESSIONS;
+        if (below(p, 3) == 0)
+            continue;
+        if (n_copies == 0 && (below(p, 8) == 0 || p->a[i].done == TRUTH_CONTEXT))
+            n_copies = begin_again(p, i, copies);
+        if (!next_seq(p, i, &extras[i], room, &a[n], &b[n]))
+            continue;
+        room -= a[n].n_rows;
+        who[n++] = i;
+    }
+    any_fault(p, n, a);
+    uint32_t flags = below(p, 6) == 0 ? GPU_PLAN_ALONE : below(p, 6) == 0 ? GPU_PLAN_AHEAD : 0;
+    if (n_copies > 4)
+        n_copies = 0;
+    struct gpu_result *x = rig_step(&p->cpu, flags, copies, n_copies, a, n);
+    struct gpu_result *y = rig_step(&p->cuda, flags, copies, n_copies, b, n);
+    compare_results(x, y, p->m.model->config.vocab, what, step);
+    memset(p->drew, 0, sizeof p->drew);
+    for (uint32_t q = 0, d = 0; q < n; d += a[q].n_draws, q++) {
+        uint32_t i = who[q];
+        if (x->status != STATUS_OK) /* its rows are computed again */
+            continue;
+        p->a[i].done += a[q].n_rows;
+        p->b[i].done += a[q].n_rows;
+        p->drew[i] = a[q].n_draws > 0;
+        if (p->drew[i])
+            p->drawn[i] = x->drawn[d + a[q].n_draws - 1].token;
+    }
+}
+
+static void all_steps(struct pair *p, const char *what) {
+    p->cpu.d->ops->poison(p->cpu.d, true);
+    p->cuda.d->ops->poison(p->cuda.d, true);
+    for (uint32_t page = 1; page < p->cpu.n_pages; page++) {
+        p->cpu.d->ops->page_freed(p->cpu.d, page);
+        p->cuda.d->ops->page_freed(p->cuda.d, page);
+    }
+    for (uint32_t i = 0; i < SESSIONS; i++)
+        begin(p, i);
+    for (uint32_t step = 0; step < STEPS; step++)
+        one_step(p, what, step);
+    compare_pages(p, what);
+}
+
+START_TEST(same_bits_for_every_family) {
+    static struct pair p;
+    for (uint32_t i = 0; i < TRUTH_SHAPES; i++) {
+        struct krn_config config = truth_shapes[i].config;
+        if (config.experts != 0)
+            continue; /* refused, see below */
+        if (config.vocab < 64)
+            config.vocab += 64; /* shorter rows are refused */
+        pair_open(&p, &config, truth_shapes[i].dtype, 300 + i, 0);
+        all_steps(&p, truth_shapes[i].name);
+        pair_close(&p);
+    }
+}
+END_TEST
+
+START_TEST(same_bits_for_every_v) {
+    static struct pair p;
+    for (uint32_t v = 1; v <= 8; v *= 2) {
+        pair_open(&p, &truth_shapes[2].config, KRN_BF16, 40 + v, v);
+        all_steps(&p, "virtual ranks");
+        pair_close(&p);
+    }
+}
+END_TEST
+
+/* The hook changes the same draws on both devices, to the same bits. */
+START_TEST(perturbed_alike) {
+    static struct pair p;
+    for (uint32_t kind = GPU_PERTURB_COMPANY; kind <= GPU_PERTURB_TROUBLE; kind++) {
+        if (kind == GPU_PERTURB_THREADS)
+            continue; /* a GPU always works with many */
+        pair_open(&p, &truth_shapes[1].config, KRN_F32, 60 + kind, 0);
+        p.cpu.d->ops->perturb(p.cpu.d, kind);
+        p.cuda.d->ops->perturb(p.cuda.d, kind);
+        all_steps(&p, "perturbed");
+        pair_close(&p);
+    }
+}
+END_TEST
+
+/* What it cannot run is refused by name, and nothing stays behind. */
+START_TEST(refusals) {
+    struct rig_model m;
+    struct gpu_device *d = NULL;
+    struct status_note note;
+    uint64_t live = emulate_memory_live();
+    struct krn_config small = truth_shapes[0].config;
+    small.vocab = 40;
+    rig_model_synthetic(&m, &small, KRN_F32, 1, 0);
+    struct gpu_device_config config = rig_config(&m, 8, 64, 4, 1, NULL);
+    ck_assert_int_eq(open_cuda(&config, &d, &note), STATUS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(note.text, "vocabulary of 40"));
+    rig_model_close(&m);
+    for (uint32_t i = 0; i < TRUTH_SHAPES; i++) {
+        if (truth_shapes[i].config.experts == 0)
+            continue;
+        rig_model_synthetic(&m, &truth_shapes[i].config, truth_shapes[i].dtype, 1, 0);
+        config = rig_config(&m, 8, 64, 4, 1, NULL);
+        ck_assert_int_eq(open_cuda(&config, &d, &note), STATUS_UNSUPPORTED);
+        ck_assert_ptr_nonnull(strstr(note.text, "mixture of experts"));
+        rig_model_close(&m);
+    }
+    rig_model_synthetic(&m, &truth_shapes[0].config, KRN_F32, 1, 0);
+    config = rig_config(&m, 8, 64, 4, 1, NULL);
+    snprintf(config.profile.name, sizeof config.profile.name, "other");
+    ck_assert_int_eq(open_cuda(&config, &d, &note), STATUS_UNSUPPORTED);
+    config = rig_config(&m, 8, 48, 4, 1, NULL);
+    ck_assert_int_eq(open_cuda(&config, &d, &note), STATUS_BAD_REQUEST);
+    if (!where_gpu()) {
+        emulate_memory(1 << 20);
+        config = rig_config(&m, 8, 64, 4000, 1, NULL);
+        ck_assert_int_eq(open_cuda(&config, &d, &note), STATUS_NO_MEMORY);
+        ck_assert_msg(strstr(note.text, "are free") != NULL, "%s", note.text);
+        emulate_memory(UINT64_MAX);
+    }
+    ck_assert_uint_eq(emulate_memory_live(), live);
+    rig_model_close(&m);
+}
+END_TEST
+
+/* Two steps under way: the second's token is what the first draws. A failed first makes it void. */
+START_TEST(two_under_way) {
+    static struct rig_session s, t;
+    struct rig_model m;
+    struct rig r;
+    struct gpu_round *ahead;
+    uint64_t again;
+    rig_model_synthetic(&m, &truth_shapes[1].config, KRN_BF16, 9, 0);
+    rig_open_device = open_cuda;
+    rig_open(&r, &m, ROWS, 1, NULL);
+    rig_open_device = gpu_device_cpu_open;
+    ck_assert_int_eq(gpu_round_new(&r.limits, 1, &ahead), STATUS_OK);
+    uint32_t ids[20] = {5, 6, 7, 8, 9};
+    rig_session_begin(&r, &s, 1, ids, 20);
+    rig_session_begin(&r, &t, 2, ids, 20);
+    for (uint32_t fails = 0; fails < 2; fails++) {
+        struct test_seq seq = rig_seq(&r, &s, 20, 1);
+        r.d->faults.step_fails = fails != 0;
+        test_plan_make(r.round->plan, NULL, 0, &seq, 1);
+        gpu_plan_seal(r.round->plan, ++r.number, r.digest);
+        r.d->ops->step(r.d, r.round->plan, r.round->results[0]);
+        s.done = 20;
+        seq = rig_seq(&r, &s, 1, 1);
+        seq.from_draw = true;
+        test_plan_make(ahead->plan, NULL, 0, &seq, 1);
+        ahead->plan->flags = GPU_PLAN_AHEAD;
+        gpu_plan_seal(ahead->plan, ++r.number, r.round->plan->digest);
+        r.d->ops->step(r.d, ahead->plan, ahead->results[0]);
+        r.digest = ahead->plan->digest;
+        while (r.d->ops->poll(r.d, 0, &again) != GPU_DONE)
+            ;
+        while (r.d->ops->poll(r.d, 0, &again) != GPU_DONE)
+            ;
+        s.done = 0;
+        if (fails != 0) {
+            ck_assert_int_eq(r.round->results[0]->status, STATUS_ROUND_FAILED);
+            ck_assert_int_eq(ahead->results[0]->status, STATUS_AGAIN);
+            continue;
+        }
+        rig_ok(r.round->results[0]->status, &r.round->results[0]->note);
+        rig_ok(ahead->results[0]->status, &ahead->results[0]->note);
+        uint64_t hash = ahead->results[0]->drawn[0].logits_hash;
+        t.ids[20] = r.round->results[0]->drawn[0].token;
+        seq = rig_seq(&r, &t, 21, 1);
+        ck_assert_uint_eq(rig_step(&r, 0, NULL, 0, &seq, 1)->drawn[0].logits_hash, hash);
+    }
+    gpu_round_free(ahead);
+    rig_close(&r);
+    rig_model_close(&m);
+}
+END_TEST
+
+/* A launch that fails is named; a round that failed so is computed again; a dead device says so. */
+START_TEST(failed_launches) {
+    static struct rig_session s;
+    struct rig_model m;
+    struct rig r;
+    if (where_gpu())
+        TEST_SKIP("a GPU's launches do not fail on demand");
+    rig_model_synthetic(&m, &truth_shapes[1].config, KRN_BF16, 9, 0);
+    rig_open_device = open_cuda;
+    rig_open(&r, &m, ROWS, 1, NULL);
+    rig_open_device = gpu_device_cpu_open;
+    uint32_t ids[20] = {5, 6, 7, 8, 9};
+    rig_session_begin(&r, &s, 1, ids, 20);
+    struct test_seq seq = rig_seq(&r, &s, 20, 1);
+    uint64_t hash = rig_step(&r, 0, NULL, 0, &seq, 1)->drawn[0].logits_hash;
+    emulate_fail_launch(5, GPU_CUDA_ERROR_INVALID_VALUE);
+    struct gpu_result *result = rig_step(&r, 0, NULL, 0, &seq, 1);
+    ck_assert_int_eq(result->status, STATUS_ROUND_FAILED);
+    ck_assert_msg(strstr(result->note.text, "krn_cuda_") != NULL, "%s", result->note.text);
+    ck_assert_uint_eq(rig_step(&r, 0, NULL, 0, &seq, 1)->drawn[0].logits_hash, hash);
+    emulate_fail_launch(3, GPU_CUDA_ERROR_ILLEGAL_ADDRESS);
+    ck_assert_int_eq(rig_step(&r, 0, NULL, 0, &seq, 1)->status, STATUS_DEVICE);
+    rig_close(&r);
+    rig_model_close(&m);
+}
+END_TEST
+
+int main(void) {
+    if (!where_gpu() && where_sanitized()) {
+        printf("skip: emulated kernels do not run under sanitizers\n");
+        printf("checks: 0 passed, 0 failed, 1 skipped\n");
+        return 0;
+    }
+    Suite *suite = suite_create("cuda/device");
+    TCase *tc = tcase_create("device");
+    tcase_set_timeout(tc, 600);
+    tcase_add_test(tc, same_bits_for_every_family);
+    tcase_add_test(tc, same_bits_for_every_v);
+    tcase_add_test(tc, perturbed_alike);
+    tcase_add_test(tc, refusals);
+    tcase_add_test(tc, two_under_way);
+    tcase_add_test(tc, failed_launches);
+    suite_add_tcase(suite, tc);
+    return test_run(suite);
+}
