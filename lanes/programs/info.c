@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roundhouse info: what is in a model directory or file, how this build and machine would run it.
+ * roundhouse info: what is in a model directory or file, how this build and machine would run it,
+ * or why they cannot.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "config.h"
 #include "kernels/quant/quant.h"
 #include "kernels/weights/store.h"
+#include "kernels/weights/survey.h"
 #include "lanes/programs/input.h"
 #include "lanes/programs/options.h"
 #include "lanes/vocabulary.h"
@@ -17,6 +19,7 @@ struct info {
     const char *profile; /* as asked for, or NULL */
     struct krn_model *model;
     struct krn_net net;
+    struct krn_survey survey;
     struct lane_tokenizer *tokenizer;
     enum status net_status, tokenizer_status;
     struct status_note net_note, tokenizer_note;
@@ -72,6 +75,49 @@ static json_t *info_options(void) {
     return list;
 }
 
+/* Tokenizer, template, and what of them this build cannot do. */
+static void info_text(const struct info *x, json_t *j, json_t *cannot) {
+    bool unknown = false;
+    const char *template = x->tokenizer != NULL ? lane_template_name(x->tokenizer, &unknown) : NULL;
+    json_object_set_new(j, "tokenizer",
+                        x->tokenizer != NULL
+                            ? json_pack("{s:i}", "vocab", (int)lane_tokenizer_vocab(x->tokenizer))
+                            : json_null());
+    json_object_set_new(j, "template", template != NULL ? json_string(template) : json_null());
+    if (x->tokenizer_status != STATUS_OK)
+        json_array_append_new(cannot, json_string(x->tokenizer_note.text));
+    if (unknown) { /* why, in the words that a conversation would get */
+        const struct lane_message hello = {"user", "", 0};
+        struct status_note note = {{0}};
+        uint32_t *ids = NULL, n = 0, capacity = 0;
+        if (lane_template_encode(x->tokenizer, &hello, 1, true, 0, &ids, &n, &capacity, &note) !=
+            STATUS_OK)
+            json_array_append_new(cannot, json_string(note.text));
+        free(ids);
+    }
+}
+
+/* Of a model that no family here can run: what its files say, and why not. */
+static json_t *info_survey_json(const struct info *x, const char *path, const char *why) {
+    const struct krn_survey *s = &x->survey;
+    json_t *types = json_object(), *cannot = json_array();
+    for (uint32_t i = 0; i < s->n_types; i++) {
+        char name[16];
+        json_object_set_new(types, info_word(name, s->types[i].word),
+                            json_pack("{s:I, s:I, s:b}", "tensors", (json_int_t)s->types[i].tensors,
+                                      "bytes", (json_int_t)s->types[i].bytes, "readable",
+                                      s->types[i].readable));
+    }
+    json_t *j = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "version", PACKAGE_VERSION,
+                          "model", path, "architecture", s->architecture, "parameters",
+                          (json_int_t)s->parameters, "tensors", (json_int_t)s->tensors, "context",
+                          (json_int_t)s->context, "types", types);
+    json_array_append_new(cannot, json_string(why));
+    info_text(x, j, cannot);
+    json_object_set_new(j, "cannot", cannot);
+    return j;
+}
+
 static json_t *info_json(const struct info *x, const char *path) {
     const struct krn_model *m = x->model;
     const struct krn_config *c = &m->config;
@@ -86,6 +132,13 @@ static json_t *info_json(const struct info *x, const char *path) {
         "layers", (int)c->layers, "heads", (int)c->heads, "kv_heads", (int)c->kv_heads, "head_dim",
         (int)c->head_dim, "ffn", (int)c->ffn, "context", (int)c->context, "tied", c->tied,
         "tensors", (int)m->n_tensors, "types", info_types(m), "isa", info_isas());
+    json_object_set_new(j, "architecture", json_string(x->survey.architecture));
+    if (c->experts != 0) {
+        json_object_set_new(j, "experts", json_integer(c->experts));
+        json_object_set_new(j, "experts_used", json_integer(c->experts_used));
+    }
+    if (c->window != 0)
+        json_object_set_new(j, "window", json_integer(c->window));
     struct krn_profile profile;
     struct status_note note;
     enum status profile_status = krn_profile_open(x->profile, c, 0, &profile, &note);
@@ -95,40 +148,37 @@ static json_t *info_json(const struct info *x, const char *path) {
         json_object_set_new(j, "page_bytes",
                             json_integer((json_int_t)gpu_page_bytes(c, &profile, 64, 0, 1)));
     }
-    bool unknown = false;
-    const char *template = x->tokenizer != NULL ? lane_template_name(x->tokenizer, &unknown) : NULL;
-    json_object_set_new(j, "tokenizer",
-                        x->tokenizer != NULL
-                            ? json_pack("{s:i}", "vocab", (int)lane_tokenizer_vocab(x->tokenizer))
-                            : json_null());
-    json_object_set_new(j, "template", template != NULL ? json_string(template) : json_null());
     json_t *cannot = json_array();
     if (profile_status != STATUS_OK)
         json_array_append_new(cannot, json_string(note.text));
     if (x->net_status != STATUS_OK)
         json_array_append_new(cannot, json_string(x->net_note.text));
-    if (x->tokenizer_status != STATUS_OK)
-        json_array_append_new(cannot, json_string(x->tokenizer_note.text));
-    if (unknown)
-        json_array_append_new(
-            cannot,
-            json_string("the chat template is not one that this build knows; raw prompts work"));
+    info_text(x, j, cannot);
     json_object_set_new(j, "cannot", cannot);
     return j;
 }
 
 static void info_print(const json_t *j) {
-    static const char *const numbers[] = {"parameters", "vocab",         "hidden",    "layers",
-                                          "heads",      "kv_heads",      "ffn",       "context",
-                                          "tensors",    "virtual_ranks", "page_bytes"};
-    static const char *const texts[] = {"model", "family", "fingerprint", "profile", "template"};
+    static const char *const numbers[] = {"parameters",    "vocab",     "hidden",  "layers",
+                                          "heads",         "kv_heads",  "ffn",     "experts",
+                                          "experts_used",  "window",    "context", "tensors",
+                                          "virtual_ranks", "page_bytes"};
+    static const char *const texts[] = {"model",       "architecture", "family",
+                                        "fingerprint", "profile",      "template"};
     for (uint32_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const char *t = json_string_value(json_object_get(j, texts[i]));
-        printf("%-14s %s\n", texts[i], t != NULL ? t : "none");
+        const json_t *t = json_object_get(j, texts[i]);
+        if (t != NULL) /* what is not known of a model that cannot run is left out */
+            printf("%-14s %s\n", texts[i], json_is_string(t) ? json_string_value(t) : "none");
     }
     for (uint32_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        printf("%-14s %lld\n", numbers[i],
-               (long long)json_integer_value(json_object_get(j, numbers[i])));
+        if (json_object_get(j, numbers[i]) != NULL)
+            printf("%-14s %lld\n", numbers[i],
+                   (long long)json_integer_value(json_object_get(j, numbers[i])));
+    const json_t *tokens = json_object_get(json_object_get(j, "tokenizer"), "vocab");
+    if (tokens != NULL)
+        printf("%-14s %lld tokens\n", "tokenizer", (long long)json_integer_value(tokens));
+    else
+        printf("%-14s none\n", "tokenizer");
     const char *type;
     json_t *v;
     json_object_foreach(json_object_get(j, "types"), type, v)
@@ -168,10 +218,19 @@ int program_info(int argc, char **argv) {
         path = o->n_args > 0 ? o->args[0] : options_text(o, OPT_model, options_default_model());
         s = krn_model_open(path, &x.model, &note);
     }
+    /* A file that is whole and of no family here is told of; a broken one is one line. */
+    bool known = s == STATUS_OK;
+    if (path != NULL && (known || s == STATUS_BAD_MODEL)) {
+        struct status_note why = note;
+        s = krn_survey(path, &x.survey, &note);
+        note = known || s == STATUS_OK ? why : note;
+        s = known ? STATUS_OK : s;
+    }
     if (s == STATUS_OK) {
-        x.net_status = krn_net_build(x.model, &x.net, &x.net_note);
+        if (known)
+            x.net_status = krn_net_build(x.model, &x.net, &x.net_note);
         x.tokenizer_status = lane_vocabulary_open(path, &x.tokenizer, &x.tokenizer_note);
-        json_t *j = info_json(&x, path);
+        json_t *j = known ? info_json(&x, path) : info_survey_json(&x, path, note.text);
         CHECK(j != NULL);
         if (options_has(o, OPT_json_lines))
             info_write(j);
