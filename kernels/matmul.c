@@ -4,10 +4,12 @@
 #include "kernels/matmul.h"
 
 #include "kernels/cpu/bf16.h"
+#include "kernels/cpu/q8_entries.h"
 
 /* The last table that passed its self-test. Devices open on one thread, at start. */
 static const struct krn_rowfn *proven;
 static const struct krn_bf16_fn *proven_bf16;
+static const struct krn_q8 *proven_q8;
 
 static bool rounds_nothing(enum krn_dtype weight) {
     (void)weight;
@@ -19,7 +21,7 @@ static size_t no_row(uint32_t k) {
     return 0;
 }
 
-/* Products of the row functions: fp32 rows, weights side by side in blocks. */
+/* Products of the row functions: fp32 rows, weights side by side in blocks or in cells. */
 static enum status open_f32(const struct krn_rowfn *fn, struct krn_matmul *out) {
     *out = (struct krn_matmul){.isa = fn->isa,
                                .rounds = rounds_nothing,
@@ -54,6 +56,28 @@ static enum status open_bf16(const struct krn_rowfn *fn, struct krn_matmul *out,
     return STATUS_OK;
 }
 
+static bool rounds_blocked(enum krn_dtype weight) {
+    return weight >= KRN_DTYPES;
+}
+
+/* Products of rows of bytes and blocked weights (numerics.md 14). */
+static enum status open_q8(const struct krn_rowfn *fn, struct krn_matmul *out,
+                           struct status_note *note) {
+    const struct krn_q8 *q8 = krn_q8_pick(fn);
+    if (proven_q8 != q8)
+        TRY(krn_q8_selftest(q8, note));
+    proven_q8 = q8;
+    *out = (struct krn_matmul){.isa = q8->isa,
+                               .rounds = rounds_blocked,
+                               .row_bytes = krn_q8_row_bytes,
+                               .round = q8->round,
+                               .packed_bytes = krn_packed_bytes,
+                               .pack = krn_pack,
+                               .embed = fn->embed,
+                               .product = q8->product};
+    return STATUS_OK;
+}
+
 enum status krn_matmul_open(const struct krn_profile *profile, const struct krn_rowfn *fn,
                             struct krn_matmul *out, struct status_note *note) {
     if (proven != fn)
@@ -62,6 +86,8 @@ enum status krn_matmul_open(const struct krn_profile *profile, const struct krn_
     switch (profile->act) {
     case KRN_F32:
         return open_f32(fn, out);
+    case KRN_Q8_0:
+        return open_q8(fn, out, note);
     case KRN_BF16:
         return open_bf16(fn, out, note);
     default:

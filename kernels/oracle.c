@@ -156,6 +156,8 @@ static void product(const struct krn_oracle *o, const float *x, const struct krn
                     uint32_t segments, const struct krn_tensor *bias, bool add, float *y) {
     if (o->act == KRN_BF16)
         krn_oracle_product_bf16(x, w, segments, bias, add, y, o->scratch);
+    else if (o->act == KRN_Q8_0)
+        krn_oracle_product_q8(x, w, segments, bias, add, y);
     else
         krn_oracle_product(x, w, segments, bias, add, y);
 }
@@ -176,6 +178,8 @@ static void experts(struct krn_oracle *o, const struct krn_op *op, const float *
             float *sum = o->mixed + (size_t)s * h;
             if (o->act == KRN_BF16)
                 krn_oracle_segment_bf16(g, e->down, s * part, (s + 1) * part, one, o->scratch);
+            else if (o->act == KRN_Q8_0)
+                krn_oracle_segment_q8(g, e->down, s * part, (s + 1) * part, one);
             else
                 krn_oracle_segment(g, e->down, s * part, (s + 1) * part, one);
             for (uint32_t i = 0; i < h; i++)

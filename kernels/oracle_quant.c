@@ -92,3 +92,87 @@ float krn_oracle_blocked(enum krn_dtype type, const void *data, uint64_t i) {
     CHECK(!"a blocked format");
     return 0.0F;
 }
+
+static void nibbles(const unsigned char *q, int less, int *whole) {
+    for (uint32_t e = 0; e < 32; e++)
+        whole[e] = nibble(q, e) - less;
+}
+
+static void fives(const unsigned char *high, const unsigned char *q, int less, int *whole) {
+    for (uint32_t e = 0; e < 32; e++)
+        whole[e] = nibble(q, e) + 16 * bits_at(high, e, 1) - less;
+}
+
+/* Run r of a Q4_K (high NULL) or Q5_K block. */
+static void k_run(const unsigned char *b, const unsigned char *high, const unsigned char *q,
+                  uint32_t r, struct krn_oracle_block *out) {
+    for (uint32_t e = 0; e < 32; e++)
+        out->whole[e] = bits_at(q, 8 * (r / 2 * 32 + e) + 4 * (r % 2), 4) +
+                        (high != NULL ? 16 * bits_at(high, 8 * e + r, 1) : 0);
+    out->factor[0] = out->factor[1] = half_at(b) * run_scale(b + 4, r);
+    out->added = -(half_at(b + 2) * run_min(b + 4, r));
+    out->adds = true;
+}
+
+static void k6_run(const unsigned char *b, uint32_t r, struct krn_oracle_block *out) {
+    for (uint32_t e = 0; e < 32; e++)
+        out->whole[e] = bits_at(b + 64 * (r / 4), 8 * (32 * (r % 2) + e) + 4 * (r % 4 / 2), 4) +
+                        16 * bits_at(b + 128 + 32 * (r / 4), 8 * e + 2 * (r % 4), 2) - 32;
+    for (uint32_t h = 0; h < 2; h++)
+        out->factor[h] = half_at(b + 208) * (float)((const signed char *)b)[192 + 2 * r + h];
+}
+
+void krn_oracle_block(enum krn_dtype type, const void *data, uint64_t i,
+                      struct krn_oracle_block *out) {
+    static const int uneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                   1,    13,   25,  38,  53,  69,  89,  113};
+    const unsigned char *all = data, *b = all;
+    uint32_t r = (uint32_t)(i % 256 / 32);
+    CHECK(i % 32 == 0);
+    *out = (struct krn_oracle_block){0};
+    switch (type) {
+    case KRN_Q8_0:
+        b = all + 34 * (i / 32);
+        for (uint32_t e = 0; e < 32; e++)
+            out->whole[e] = ((const signed char *)b)[2 + e];
+        break;
+    case KRN_Q4_0:
+        b = all + 18 * (i / 32);
+        nibbles(b + 2, 8, out->whole);
+        break;
+    case KRN_Q4_1:
+        b = all + 20 * (i / 32);
+        nibbles(b + 4, 0, out->whole);
+        break;
+    case KRN_Q5_0:
+        b = all + 22 * (i / 32);
+        fives(b + 2, b + 6, 16, out->whole);
+        break;
+    case KRN_Q5_1:
+        b = all + 24 * (i / 32);
+        fives(b + 4, b + 8, 0, out->whole);
+        break;
+    case KRN_IQ4_NL:
+        b = all + 18 * (i / 32);
+        nibbles(b + 2, 0, out->whole);
+        for (uint32_t e = 0; e < 32; e++)
+            out->whole[e] = uneven[out->whole[e]];
+        break;
+    case KRN_Q4_K:
+        b = all + 144 * (i / 256);
+        k_run(b, NULL, b + 16, r, out);
+        return;
+    case KRN_Q5_K:
+        b = all + 176 * (i / 256);
+        k_run(b, b + 16, b + 48, r, out);
+        return;
+    case KRN_Q6_K:
+        k6_run(all + 210 * (i / 256), r, out);
+        return;
+    default:
+        CHECK(!"a blocked format");
+    }
+    out->factor[0] = out->factor[1] = half_at(b);
+    out->adds = type == KRN_Q4_1 || type == KRN_Q5_1;
+    out->added = out->adds ? half_at(b + 2) : 0.0f;
+}

@@ -12,6 +12,15 @@
 float krn_oracle_blocked(enum krn_dtype type, const void *data, uint64_t i);
 /* Element i of a tensor of any dtype, widened. */
 float krn_oracle_element(const struct krn_tensor *w, uint64_t i);
+/* Elements [i, i + 32) in the parts of numerics.md 14.2: a whole number each, the factor of each
+ * half, and what is added, if anything. */
+struct krn_oracle_block {
+    int whole[32];
+    float factor[2], added;
+    bool adds;
+};
+void krn_oracle_block(enum krn_dtype type, const void *data, uint64_t i,
+                      struct krn_oracle_block *out);
 /* y[i] = w[row][i]. */
 void krn_oracle_embed(const struct krn_tensor *w, uint32_t row, float *y);
 /* w: n floats of any dtype. */
@@ -35,6 +44,11 @@ void krn_oracle_product_bf16(const float *x, const struct krn_tensor *w, uint32_
                              const struct krn_tensor *bias, bool add, float *y, float *scratch);
 void krn_oracle_segment_bf16(const float *x, const struct krn_tensor *w, uint32_t begin,
                              uint32_t end, float *y, float *scratch);
+/* krn_oracle_product and krn_oracle_segment of profile q8 (numerics.md 14). */
+void krn_oracle_product_q8(const float *x, const struct krn_tensor *w, uint32_t segments,
+                           const struct krn_tensor *bias, bool add, float *y);
+void krn_oracle_segment_q8(const float *x, const struct krn_tensor *w, uint32_t begin, uint32_t end,
+                           float *y);
 void krn_oracle_rope(float *x, const float *cs, uint32_t head_dim);
 void krn_oracle_gate(float *g, const float *u, uint32_t n);
 void krn_oracle_gate_gelu(float *g, const float *u, uint32_t n);

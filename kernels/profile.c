@@ -22,6 +22,7 @@ static const struct {
 } profiles[] = {
     {"portable", 1, 16, KRN_F32},
     {"amx-bf16", 1, 32, KRN_BF16},
+    {"q8", 1, 32, KRN_Q8_0},
 };
 enum { PROFILES = sizeof profiles / sizeof profiles[0] };
 

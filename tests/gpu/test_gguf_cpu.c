@@ -90,6 +90,8 @@ START_TEST(test_types) {
         struct rig_model m;
         rig_model_wrap(&m, open_model(path), v);
         check_device(&m, 1 + v % 2, ids, LENGTH);
+        rig_ok(krn_profile_open("q8", &m.model->config, v, &m.profile, &note), &note);
+        check_device(&m, 1 + v % 2, ids, LENGTH);
         rig_model_close(&m);
     }
     scratch_remove(dir);
@@ -148,6 +150,8 @@ START_TEST(test_published) {
                      KRN_Q4_1);
     ck_assert_int_eq(krn_model_tensor(model, "model.norm.weight")->dtype, KRN_F32);
     m.model->config.context = 256; /* the rig holds short sessions */
+    ck_assert_uint_eq(check_device(&m, 2, ids, sizeof ids / sizeof ids[0]), PARIS);
+    rig_ok(krn_profile_open("q8", c, 0, &m.profile, &note), &note);
     ck_assert_uint_eq(check_device(&m, 2, ids, sizeof ids / sizeof ids[0]), PARIS);
     rig_model_close(&m);
 }

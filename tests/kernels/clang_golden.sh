@@ -10,7 +10,8 @@ flags="-std=c17 -ffp-contract=off -fno-strict-aliasing -D_GNU_SOURCE -I$src"
 common="kernels/approx.c kernels/draw.c kernels/rope.c kernels/route.c kernels/rowfn.c kernels/selftest.c
     kernels/quant/quant.c kernels/quant/q8.c kernels/quant/q4.c kernels/quant/q5.c kernels/quant/kq.c
     kernels/quant/iq4.c kernels/quant/cell.c kernels/cpu/isa_scalar.c kernels/cpu/amx.c
-    kernels/cpu/bf16.c kernels/cpu/bf16_selftest.c actors/status.c tests/kernels/golden_print.c"
+    kernels/cpu/bf16.c kernels/cpu/bf16_selftest.c kernels/cpu/q8_plain.c
+    kernels/cpu/q8_forms.c kernels/cpu/q8_selftest.c actors/status.c tests/kernels/golden_print.c"
 
 build() { # compiler, options: objects of the program, each table with its own flags
     objects=
@@ -30,7 +31,12 @@ build() { # compiler, options: objects of the program, each table with its own f
         # shellcheck disable=SC2086
         $1 $flags $2 $avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mamx-tile -mamx-bf16 \
             -c "$src/kernels/cpu/isa_amx.c" -o "$dir/tiles.o" || return 1
-        objects="$objects $dir/avx2.o $dir/avx512.o $dir/tiles.o"
+        # shellcheck disable=SC2086
+        $1 $flags $2 $avx2 -c "$src/kernels/cpu/q8_avx2.c" -o "$dir/q8_avx2.o" || return 1
+        # shellcheck disable=SC2086
+        $1 $flags $2 $avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni \
+            -c "$src/kernels/cpu/q8_vnni.c" -o "$dir/q8_vnni.o" || return 1
+        objects="$objects $dir/avx2.o $dir/avx512.o $dir/tiles.o $dir/q8_avx2.o $dir/q8_vnni.o"
     fi
     # shellcheck disable=SC2086
     $1 $objects -lm -o "$dir/print"
@@ -47,16 +53,18 @@ try() {
         failed=$((failed + 1))
         return
     fi
-    want=$(cat "$src/tests/golden/bf16.txt")
-    "$dir/print" bf16 >"$dir/got_bf16"
-    while read -r isa digest; do
-        if [ "$digest" = "$want" ]; then
-            passed=$((passed + 1))
-        else
-            echo "FAIL: $1 $2, products of amx-bf16 in form $isa: $digest, not $want"
-            failed=$((failed + 1))
-        fi
-    done <"$dir/got_bf16"
+    for profile in bf16 q8; do
+        want=$(cat "$src/tests/golden/$profile.txt")
+        "$dir/print" $profile >"$dir/got_profile"
+        while read -r isa digest; do
+            if [ "$digest" = "$want" ]; then
+                passed=$((passed + 1))
+            else
+                echo "FAIL: $1 $2, products of profile $profile in form $isa: $digest, not $want"
+                failed=$((failed + 1))
+            fi
+        done <"$dir/got_profile"
+    done
     for isa in $(cut -d' ' -f1 "$dir/got" | sort -u); do
         if sed -n "s/^$isa //p" "$dir/got" | diff "$src/tests/golden/rowfn.txt" -; then
             passed=$((passed + 1))

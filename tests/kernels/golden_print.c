@@ -9,6 +9,7 @@
 
 #include "actors/check.h"
 #include "kernels/cpu/bf16.h"
+#include "kernels/cpu/q8_entries.h"
 #include "kernels/selftest.h"
 #include "tests/kernels/kit.h"
 
@@ -38,6 +39,13 @@ static void print_bf16(void) {
     free(memory);
 }
 
+static void print_q8(void) {
+    void *memory = kit_alloc(krn_q8_golden_bytes());
+    for (unsigned i = 0; krn_q8_at(i) != NULL; i++)
+        printf("%s %016" PRIx64 "\n", krn_q8_at(i)->isa, krn_q8_golden_run(krn_q8_at(i), memory));
+    free(memory);
+}
+
 int main(int argc, char **argv) {
     const struct krn_rowfn *table[4];
     unsigned n_tables = kit_tables(table);
@@ -46,6 +54,8 @@ int main(int argc, char **argv) {
         print(table[n_tables - 1], false, memory);
     } else if (argc == 2 && strcmp(argv[1], "bf16") == 0) {
         print_bf16();
+    } else if (argc == 2 && strcmp(argv[1], "q8") == 0) {
+        print_q8();
     } else {
         for (unsigned t = 0; t < n_tables; t++)
             print(table[t], true, memory);

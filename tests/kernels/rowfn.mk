@@ -1,7 +1,7 @@
 # Tests of row functions, draw, profiles, tables and the oracle.
 check_PROGRAMS += tests/kernels/test_bf16 tests/kernels/test_approx tests/kernels/test_attend tests/kernels/test_draw \
 	tests/kernels/test_golden tests/kernels/test_oracle tests/kernels/test_product \
-	tests/kernels/test_rows
+	tests/kernels/test_q8 tests/kernels/test_rows
 tests_kernels_test_approx_SOURCES = tests/kernels/test_approx.c tests/kernels/kit.h
 tests_kernels_test_approx_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_approx_LDADD = $(RH_TEST_LDADD)
@@ -21,6 +21,10 @@ tests_kernels_test_product_SOURCES = tests/kernels/test_product.c tests/kernels/
 	tests/kernels/kit_blocks.h
 tests_kernels_test_product_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_product_LDADD = $(RH_TEST_LDADD)
+tests_kernels_test_q8_SOURCES = tests/kernels/test_q8.c tests/kernels/kit.h \
+	tests/kernels/kit_blocks.h
+tests_kernels_test_q8_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_q8_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_rows_SOURCES = tests/kernels/test_rows.c tests/kernels/kit.h
 tests_kernels_test_rows_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_rows_LDADD = $(RH_TEST_LDADD)
@@ -32,7 +36,7 @@ check_PROGRAMS += tests/kernels/test_experts
 tests_kernels_test_experts_SOURCES = tests/kernels/test_experts.c tests/kernels/kit.h
 tests_kernels_test_experts_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_experts_LDADD = $(RH_TEST_LDADD)
-EXTRA_DIST += tests/golden/rowfn.txt tests/golden/bf16.txt tests/kernels/golden_print.c
+EXTRA_DIST += tests/golden/rowfn.txt tests/golden/bf16.txt tests/golden/q8.txt tests/kernels/golden_print.c
 dist_check_SCRIPTS += tests/kernels/clang_golden.sh
 # The whole program beside llama.cpp, by hand: tests/bench/peer_llama_cpp.py
 EXTRA_DIST += tests/bench/peer_llama_cpp.py tests/bench/peer_bf16.py tests/bench/peer_amx_gcc.h

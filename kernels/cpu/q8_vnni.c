@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Profile `q8` for AVX-512 VNNI.
+ */
+#define KRN_ISA_AVX512
+#include "kernels/cpu/q8.h"
+#include "kernels/cpu/q8_entries.h"
+#include "kernels/cpu/q8_round_avx512.h"
+
+static void product(const struct krn_product *p, uint32_t block0, uint32_t block1, void *scratch) {
+    if (!q8_is_plain(p, block0, block1, scratch))
+        q8_blocks(p, block0, block1);
+}
+
+const struct krn_q8 krn_q8_vnni = {"vnni", q8_round, product};
