@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Private to the CUDA device's files: open_cuda.c (life, memory), device_cuda.c (steps, answers),
  * pages_cuda.c (streams, events, pages), pack_cuda.c (weights and stages), image_cuda.c (a plan as
- * kernels read it), step_cuda.c (the launches of a forward pass). All of it belongs to the rank's
+ * kernels read it), step_cuda.c (the launches of a forward pass), graphs_cuda.c (their capture). All of it belongs to the rank's
  * thread.
  */
 #ifndef GPU_CUDA_H
@@ -9,6 +9,7 @@
 
 #include "gpu/cuda_stage.h"
 #include "gpu/device_cuda.h"
+#include "gpu/graphs.h"
 #include "gpu/launch.h"
 #include "gpu/perturb.h"
 #include "gpu/shard.h"
@@ -21,6 +22,9 @@ enum {
     CUDA_STAGING = 16 << 20
 };
 
+/* Ranges of the arena: all device memory that launches have addresses of. */
+enum { CUDA_WEIGHTS, CUDA_BUFFERS, CUDA_POOL, CUDA_MEMORIES };
+
 #define CUDA_NO_PLAN (UINT64_MAX - 1) /* no plan follows it */
 
 /* What a step under way needs until it is answered. */
@@ -31,8 +35,9 @@ struct cuda_step {
     unsigned char *answer; /* pinned: read back */
     struct gpu_cu_event *begun, *done;
     uint64_t begin_ns;
-    bool launched; /* done will be reached */
-    bool fails;    /* by a test's wish */
+    bool launched;        /* done will be reached */
+    struct gpu_work work; /* as it was when all was enqueued */
+    bool fails;           /* by a test's wish */
 };
 
 /* Where the parts of an answer lie, in device memory and in its pinned copies. */
@@ -60,6 +65,10 @@ struct cuda {
     uint32_t n_stages;
 
     /* device memory */
+    struct gpu_arena *arena;
+    gpu_mem_t memory[CUDA_MEMORIES];
+    struct gpu_leases *leases; /* NULL without graphs */
+    struct gpu_graphs *graphs; /* NULL: every step is eager */
     gpu_cu_ptr_t weights, buffers, pool;
     uint64_t weights_bytes, buffers_bytes, pool_bytes;
     gpu_cu_ptr_t buf[KRN_BUFS];
@@ -81,6 +90,7 @@ struct cuda {
 
     struct cuda_step steps[CUDA_STEPS];
     uint32_t n_steps, first_step; /* oldest */
+    uint64_t last_number;         /* of the last step taken */
     uint64_t drew[GPU_SLOTS_MAX]; /* number of the plan that the slot drew in last */
     uint64_t failed_number;
     struct gpu_perturb_memory perturb_memory;
@@ -109,8 +119,10 @@ uint32_t gpu_cuda_image_bytes(const struct gpu_limits *limits);
 enum status gpu_cuda_image(struct cuda *c, const struct gpu_plan *p, struct gpu_result *r,
                            unsigned char *image, uint32_t *bytes);
 
-/* step_cuda.c: enqueues the forward pass of the image that was uploaded. */
+/* step_cuda.c: enqueues the copies of pages, and the forward pass of the image that was uploaded,
+ * whose launches depend on the plan's shape alone. */
 struct cuda_shape gpu_cuda_shape(const struct gpu_plan *p);
+enum status gpu_cuda_copies(struct cuda *c, const struct gpu_plan *p, struct status_note *note);
 enum status gpu_cuda_forward(struct cuda *c, const struct gpu_plan *p, struct status_note *note);
 
 /* pages_cuda.c: the port's pages, streams and events. */

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "actors/check.h"
-#include "gpu/cuda.h"
+#include "gpu/graphs_cuda.h"
 
 enum { POLL_AGAIN_NS = 5000 };
 
@@ -66,11 +66,12 @@ static enum status enqueue(struct cuda *c, struct cuda_step *s, struct status_no
     if (r == GPU_CUDA_SUCCESS)
         r = c->driver->copy_in(c->image, s->image, bytes, stream);
     TRY(gpu_cuda_said(c, r, "uploading a plan", note));
-    TRY(gpu_cuda_forward(c, s->plan, note));
+    TRY(gpu_cuda_run(c, s->plan, note));
     TRY(read_back(c, s, note));
     r = c->driver->event_record(s->done, stream);
     TRY(gpu_cuda_said(c, r, "marking a step's end", note));
     s->launched = true;
+    s->work = c->work;
     return STATUS_OK;
 }
 
@@ -103,6 +104,7 @@ static void cuda_step(struct gpu_device *d, const struct gpu_plan *p, struct gpu
     gpu_cuda_here(c);
     gpu_result_begin(r, p);
     c->work = (struct gpu_work){.plan = p->number};
+    c->last_number = p->number;
     if (d->faults.voided || ((p->flags & GPU_PLAN_AHEAD) && c->failed_number + 1 == p->number)) {
         r->status = status_say(&r->note, STATUS_AGAIN,
                                "plan %llu is void: it was closed ahead of a failed one",
@@ -138,7 +140,7 @@ static void finish(struct cuda *c, struct cuda_step *s, gpu_cu_t last) {
     struct gpu_result *r = s->result;
     float ms = 0;
     if (s->launched && r->status == STATUS_OK) {
-        c->work.plan = s->plan->number;
+        c->work = s->work;
         r->status = gpu_cuda_said(c, last, "waiting for a step", &r->note);
         if (r->status == STATUS_OK && s->fails)
             r->status =
@@ -176,6 +178,7 @@ static enum gpu_poll cuda_poll(struct gpu_device *d, uint64_t now_ns, uint64_t *
     finish(c, s, r);
     c->first_step = (c->first_step + 1) % CUDA_STEPS;
     c->n_steps--;
+    gpu_cuda_graphs_settle(c);
     return GPU_DONE;
 }
 
@@ -199,6 +202,9 @@ const struct gpu_device_ops gpu_cuda_ops = {
     .record = gpu_cuda_record,
     .wait = gpu_cuda_wait,
     .reached = gpu_cuda_reached,
+    .graph_key = gpu_cuda_graph_key,
+    .graph_vote = gpu_cuda_graph_vote,
+    .graph_drop = gpu_cuda_graph_drop,
     .perturb = cuda_perturb,
     .poison = cuda_poison,
     .close = gpu_cuda_close,

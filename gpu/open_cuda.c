@@ -10,9 +10,12 @@
 #include <xxhash.h>
 
 #include "actors/check.h"
-#include "gpu/cuda.h"
+#include "gpu/graphs_cuda.h"
 
-enum { CUDA_DRIVER_LEAST = 12040 };
+/* Machine code runs on drivers of its toolkit's major version and later. */
+static uint32_t driver_least(void) {
+    return krn_cuda_toolkit / 1000 * 1000;
+}
 
 /* What this device computes is the portable profile; anything else is refused with what it is. */
 static enum status check_model(const struct krn_config *m, const struct krn_profile *p,
@@ -163,14 +166,15 @@ static enum status open_memory(struct cuda *c, struct status_note *note) {
     c->pool_bytes = c->config.n_pages * c->device.page_bytes;
     uint64_t needed = c->weights_bytes + c->buffers_bytes + c->pool_bytes;
     TRY(gpu_cuda_said(c, d->memory_info(&free_bytes, &total), "asking for free memory", note));
-    gpu_cu_t r = needed > free_bytes ? GPU_CUDA_ERROR_OUT_OF_MEMORY : GPU_CUDA_SUCCESS;
-    if (r == GPU_CUDA_SUCCESS)
-        r = d->memory_alloc(&c->weights, c->weights_bytes);
-    if (r == GPU_CUDA_SUCCESS)
-        r = d->memory_alloc(&c->buffers, c->buffers_bytes);
-    if (r == GPU_CUDA_SUCCESS)
-        r = d->memory_alloc(&c->pool, c->pool_bytes);
-    if (r == GPU_CUDA_ERROR_OUT_OF_MEMORY)
+    const struct gpu_arena_config arena = {
+        .driver = d, .device = c->ordinal, .ranges_max = 64, .chunks_max = 16};
+    TRY(gpu_arena_open(&arena, &c->arena, note));
+    const uint64_t bytes[CUDA_MEMORIES] = {c->weights_bytes, c->buffers_bytes, c->pool_bytes};
+    static const char *const what[CUDA_MEMORIES] = {"weights", "buffers", "KV pages"};
+    enum status status = needed > free_bytes ? STATUS_NO_MEMORY : STATUS_OK;
+    for (int i = 0; i < CUDA_MEMORIES && status == STATUS_OK; i++)
+        status = gpu_arena_alloc(c->arena, bytes[i], what[i], &c->memory[i], note);
+    if (status == STATUS_NO_MEMORY)
         return status_say(
             note, STATUS_NO_MEMORY,
             "%s: weights need %llu MiB, %u KV pages %llu and buffers %llu; %llu of "
@@ -178,7 +182,11 @@ static enum status open_memory(struct cuda *c, struct status_note *note) {
             c->name, (unsigned long long)(c->weights_bytes >> 20), c->config.n_pages,
             (unsigned long long)(c->pool_bytes >> 20), (unsigned long long)(c->buffers_bytes >> 20),
             (unsigned long long)(free_bytes >> 20), (unsigned long long)(total >> 20));
-    TRY(gpu_cuda_said(c, r, "taking memory of the GPU", note));
+    if (status != STATUS_OK)
+        return status;
+    c->weights = gpu_arena_at(c->arena, c->memory[CUDA_WEIGHTS]);
+    c->buffers = gpu_arena_at(c->arena, c->memory[CUDA_BUFFERS]);
+    c->pool = gpu_arena_at(c->arena, c->memory[CUDA_POOL]);
     place_buffers(c, c->buffers);
     c->kv = (struct krn_cuda_kv){.pool = c->pool,
                                  .page_bytes = c->device.page_bytes,
@@ -246,10 +254,12 @@ void gpu_cuda_close(struct gpu_device *device) {
     if (c->retained) {
         gpu_cuda_here(c);
         for (int i = 0; i < GPU_STREAMS; i++)
-            if (c->streams[i] != NULL) {
+            if (c->streams[i] != NULL)
                 d->stream_synchronize(c->streams[i]);
+        gpu_cuda_graphs_close(c);
+        for (int i = 0; i < GPU_STREAMS; i++)
+            if (c->streams[i] != NULL)
                 d->stream_destroy(c->streams[i]);
-            }
         for (int i = 0; i < CUDA_EVENTS; i++)
             if (c->marks[i] != NULL)
                 d->event_destroy(c->marks[i]);
@@ -260,10 +270,7 @@ void gpu_cuda_close(struct gpu_device *device) {
                 d->event_destroy(c->steps[i].done);
         }
         gpu_launcher_close(c->launcher);
-        const gpu_cu_ptr_t memory[] = {c->weights, c->buffers, c->pool};
-        for (int i = 0; i < 3; i++)
-            if (memory[i] != 0)
-                d->memory_free(memory[i]);
+        gpu_arena_close(c->arena);
         if (c->pinned != NULL)
             d->host_free(c->pinned);
         d->context_release(c->ordinal);
@@ -282,7 +289,8 @@ static enum status open_parts(struct cuda *c, const struct gpu_device_cuda_over 
     TRY(open_memory(c, note));
     TRY(open_pinned(c, note));
     TRY(fill_memory(c, note));
-    return gpu_cuda_pack(c, note);
+    TRY(gpu_cuda_pack(c, note));
+    return gpu_cuda_graphs_open(c, over->each, note);
 }
 
 enum status gpu_device_cuda_open_over(const struct gpu_device_config *config,
@@ -329,7 +337,7 @@ enum status gpu_device_cuda_probe(const struct krn_config *model, const struct k
     if (krn_cuda_images_n == 0)
         return status_say(note, STATUS_UNSUPPORTED,
                           "this build has no kernels for a GPU: configure it where nvcc is");
-    TRY(gpu_driver_open(CUDA_DRIVER_LEAST, &d, note));
+    TRY(gpu_driver_open(driver_least(), &d, note));
     gpu_cu_t r = d->device_count(&n);
     if (r == GPU_CUDA_SUCCESS && n < 1)
         return status_say(note, STATUS_UNSUPPORTED, "the driver sees no GPU");
@@ -357,6 +365,6 @@ enum status gpu_device_cuda_open(const struct gpu_device_config *config, struct 
     struct gpu_device_cuda_over over = {.images = krn_cuda_images,
                                         .n_images = krn_cuda_images_n,
                                         .each = each != NULL && strcmp(each, "1") == 0};
-    TRY(gpu_driver_open(CUDA_DRIVER_LEAST, &over.driver, note));
+    TRY(gpu_driver_open(driver_least(), &over.driver, note));
     return gpu_device_cuda_open_over(config, &over, out, note);
 }

@@ -166,18 +166,22 @@ static enum status run_stage(struct cuda *c, const struct cuda_stage *s, const s
     return launch(c, &call, note);
 }
 
+enum status gpu_cuda_copies(struct cuda *c, const struct gpu_plan *p, struct status_note *note) {
+    const struct krn_cuda_copy copy = {
+        .step = c->image, .kv = c->kv, .heads = c->kv_heads * c->model.layers};
+    struct krn_cuda_call call;
+    if (p->n_copies == 0)
+        return STATUS_OK;
+    krn_cuda_copy_call(&copy, p->n_copies, &call);
+    return launch(c, &call, note);
+}
+
 enum status gpu_cuda_forward(struct cuda *c, const struct gpu_plan *p, struct status_note *note) {
     struct cuda_shape shape = gpu_cuda_shape(p);
     struct krn_cuda_call call;
     uint32_t n_rows = 0;
     for (uint32_t q = 0; q < p->n_seqs; q++)
         n_rows += gpu_plan_seqs(p)[q].n_rows;
-    if (p->n_copies > 0) {
-        const struct krn_cuda_copy copy = {
-            .step = c->image, .kv = c->kv, .heads = c->kv_heads * c->model.layers};
-        krn_cuda_copy_call(&copy, p->n_copies, &call);
-        TRY(launch(c, &call, note));
-    }
     if (n_rows == 0)
         return STATUS_OK;
     for (uint32_t i = 0; i < c->n_stages; i++)

@@ -9,6 +9,7 @@
 #include <ucontext.h>
 
 #include "actors/check.h"
+#include "gpu/driver_fake.h"
 
 enum { THREADS_MAX = 1024, STACK_BYTES = 1 << 16 };
 
@@ -133,6 +134,19 @@ static gpu_cu_t run_grid(const struct gpu_cu_launch *l, const struct emulated *k
                 run_block(threads);
             }
     return GPU_CUDA_SUCCESS;
+}
+
+static void run_on_fake(const char *name, const struct gpu_cu_launch *l, const void *args) {
+    size_t i = 0;
+    while (i < emulated_kernels_n && strcmp(emulated_kernels[i].name, name) != 0)
+        i++;
+    CHECK(i < emulated_kernels_n && run_grid(l, &emulated_kernels[i], args) == GPU_CUDA_SUCCESS);
+}
+
+void emulate_on_fake(void) {
+    for (size_t i = 0; i < emulated_kernels_n; i++)
+        gpu_fake_kernel(emulate_images[0].bytes, emulated_kernels[i].name,
+                        (uint32_t)emulated_kernels[i].args_bytes, 0, run_on_fake);
 }
 
 /* The driver. Streams and events are only counted: everything is done when its call returns. */

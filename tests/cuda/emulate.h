@@ -14,6 +14,9 @@
 
 /* A driver with one device of compute capability 9.0 that runs the kernels of emulated.c. */
 const struct gpu_driver *emulate_driver(void);
+/* The same kernels under the fake driver (gpu/driver_fake.h), which has graphs: after
+ * gpu_fake_driver. */
+void emulate_on_fake(void);
 /* To be handed to a launcher: one image that holds them all. */
 extern const struct krn_cuda_image emulate_images[1];
 

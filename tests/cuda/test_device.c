@@ -7,7 +7,9 @@
 
 #include <math.h>
 
+#include "fabric/votes.h"
 #include "gpu/device_cuda.h"
+#include "gpu/driver_fake.h"
 #include "kernels/approx.h"
 #include "tests/cuda/emulate.h"
 #include "tests/cuda/where.h"
@@ -17,13 +19,22 @@ enum { SESSIONS = 5, ROWS = 72, STEPS = 16, COUNTS = 40, BIASES = 3 };
 
 static const struct gpu_device_cuda_over emulated = {.images = emulate_images, .n_images = 1};
 
+/* Graphs that devices are opened with; over the fake driver then, which has them. */
+static uint32_t test_graphs;
+
 static enum status open_cuda(const struct gpu_device_config *config, struct gpu_device **out,
                              struct status_note *note) {
+    struct gpu_device_config with = *config;
+    with.graphs = gpu_graph_settings(test_graphs);
     if (where_gpu())
-        return gpu_device_cuda_open(config, out, note);
+        return gpu_device_cuda_open(&with, out, note);
     struct gpu_device_cuda_over over = emulated;
     over.driver = emulate_driver();
-    return gpu_device_cuda_open_over(config, &over, out, note);
+    if (test_graphs > 0) {
+        over.driver = gpu_fake_driver(&(struct gpu_fake_config){0});
+        emulate_on_fake();
+    }
+    return gpu_device_cuda_open_over(&with, &over, out, note);
 }
 
 /* Both devices over one model, and sessions that live on both with the same pages. */
@@ -431,6 +442,81 @@ START_TEST(two_under_way) {
 }
 END_TEST
 
+/* The conductor's part, for one rank. */
+struct orders {
+    struct fab_votes votes;
+    uint64_t given[GPU_GRAPH_CAPTURE + 1];
+};
+
+static void drop_ended(struct rig *r, struct orders *o) {
+    uint64_t key;
+    while (fab_votes_drop(&o->votes, &key))
+        r->d->ops->graph_drop(r->d, key);
+}
+
+static void give_order(struct rig *r) {
+    struct orders *o = r->self;
+    struct gpu_plan *p = r->round->plan;
+    p->graph_key = r->d->ops->graph_key(r->d, p);
+    p->graph_order = fab_votes_order(&o->votes, p->graph_key, r->number + 1, 0);
+    o->given[p->graph_order]++;
+    drop_ended(r, o);
+}
+
+static void hear_votes(struct rig *r) {
+    struct orders *o = r->self;
+    struct gpu_graph_said said;
+    while (r->d->ops->graph_vote(r->d, &said))
+        fab_votes_word(&o->votes, 0, said.key, r->number, said.word);
+    if (r->round->results[0]->status != STATUS_OK)
+        fab_votes_failed(&o->votes, r->number);
+    drop_ended(r, o);
+}
+
+enum { GRAPHS_ON, GRAPHS_THRASH, GRAPHS_FAIL, GRAPHS_HOWS };
+
+/* Replayed is launched: the cache on, thrashing, and failing; against the CPU as everywhere. */
+START_TEST(same_bits_with_graphs) {
+    static struct pair p;
+    static struct orders o;
+    for (int how = GRAPHS_ON; how < (where_gpu() ? GRAPHS_FAIL : GRAPHS_HOWS); how++) {
+        test_graphs = how == GRAPHS_THRASH ? 2 : GPU_GRAPHS_MAX;
+        memset(&o, 0, sizeof o);
+        fab_votes_open(&o.votes, 1, gpu_graph_settings(test_graphs), UINT64_MAX / 2);
+        pair_open(&p, &truth_shapes[1].config, KRN_BF16, 80 + (uint64_t)how, 0);
+        p.cuda.before = give_order;
+        p.cuda.after = hear_votes;
+        p.cuda.self = &o;
+        if (how == GRAPHS_FAIL) {
+            gpu_fake_fail("graph_instantiate", 1, 2, GPU_CUDA_ERROR_OUT_OF_MEMORY);
+            gpu_fake_fail("capture_begin", 5, 2, GPU_CUDA_ERROR_INVALID_VALUE);
+            gpu_fake_fail("capture_end", 8, 1, GPU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+            gpu_fake_fail("graph_launch", 6, 2, GPU_CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        for (int i = 0; i < 6; i++) {
+            p.cpu.next_page = p.cuda.next_page = 1;
+            memset(p.drew, 0, sizeof p.drew);
+            all_steps(&p, "graphs");
+        }
+        ck_assert_uint_gt(o.given[GPU_GRAPH_CAPTURE], 3);
+        ck_assert_uint_gt(o.given[GPU_GRAPH_LIVE], 3);
+        if (how == GRAPHS_THRASH)
+            ck_assert_uint_gt(o.votes.count.evicted, 3);
+        if (how == GRAPHS_FAIL)
+            ck_assert_uint_gt(o.votes.count.refused, 3);
+        else
+            ck_assert_uint_eq(o.votes.count.lost + o.votes.count.refused, 0);
+        pair_close(&p);
+        test_graphs = 0;
+        if (where_gpu())
+            continue;
+        struct gpu_fake_alive left = gpu_fake_alive(), none;
+        memset(&none, 0, sizeof none);
+        ck_assert_mem_eq(&left, &none, sizeof none);
+    }
+}
+END_TEST
+
 /* A launch that fails is named; a round that failed so is computed again; a dead device says so. */
 START_TEST(failed_launches) {
     static struct rig_session s;
@@ -473,6 +559,10 @@ int main(void) {
     tcase_add_test(tc, refusals);
     tcase_add_test(tc, two_under_way);
     tcase_add_test(tc, failed_launches);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("graphs");
+    tcase_set_timeout(tc, 600);
+    tcase_add_test(tc, same_bits_with_graphs);
     suite_add_tcase(suite, tc);
     return test_run(suite);
 }

@@ -119,6 +119,8 @@ struct gpu_result *rig_step(struct rig *r, uint32_t flags, const struct gpu_copy
     uint64_t again;
     test_plan_make(p, copies, n_copies, seqs, n);
     p->flags = flags;
+    if (r->before != NULL)
+        r->before(r);
     gpu_plan_seal(p, r->number + 1, r->digest);
     rig_ok(gpu_plan_check(p, p->bytes, r->number + 1, r->digest, &r->limits, r->n_pages, &note),
            &note);
@@ -127,6 +129,8 @@ struct gpu_result *rig_step(struct rig *r, uint32_t flags, const struct gpu_copy
     r->d->ops->step(r->d, p, r->round->results[0]);
     while (r->d->ops->poll(r->d, 0, &again) != GPU_DONE)
         sched_yield();
+    if (r->after != NULL)
+        r->after(r);
     return r->round->results[0];
 }
 

@@ -24,6 +24,9 @@ struct rig {
     struct gpu_round *round;
     uint64_t number, digest;
     uint32_t page_tokens, n_pages, next_page;
+    void (*before)(struct rig *r); /* NULL, or asked before the round's plan is sealed ... */
+    void (*after)(struct rig *r);  /* ... and after its step */
+    void *self;                    /* theirs */
 };
 
 /* A session: its tokens, its pages, how many rows were computed. */
