@@ -44,7 +44,7 @@ static const struct {
     {"run --ranks 3 hello", 64, "3 ranks were asked for"},
     {"run --isa riscv hello", 64, "riscv"},
     {"run --graphs 49 hello", 64, "--graphs is \"49\"; it is on, off or 0 to 48"},
-    {"run --graphs 8 --isa scalar hello", 64, "the device cpu has none"},
+    {"run --graphs 8 --device cpu hello", 64, "the device cpu has none"},
     {"run --model /nonexistent hello", 66, "/nonexistent"},
     {"run --model /etc/passwd hello", 65, "/etc/passwd"},
     {"run --file /nonexistent", 66, "/nonexistent cannot be read"},
