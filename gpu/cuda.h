@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Private to the CUDA device's files: open_cuda.c (life, memory), device_cuda.c (steps, answers),
  * pages_cuda.c (streams, events, pages), pack_cuda.c (weights and stages), image_cuda.c (a plan as
- * kernels read it), step_cuda.c (the launches of a forward pass), graphs_cuda.c (their capture). All of it belongs to the rank's
- * thread.
+ * kernels read it), step_cuda.c (the launches of a forward pass), graphs_cuda.c (their capture).
+ * All of it belongs to the rank's thread.
  */
 #ifndef GPU_CUDA_H
 #define GPU_CUDA_H
