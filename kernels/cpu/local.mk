@@ -24,8 +24,9 @@ libkernels_avx2_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c
 libkernels_avx512_a_SOURCES = kernels/cpu/isa_avx512.c
 libkernels_avx512_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c \
 	-mavx512f -mavx512bw -mavx512dq -mavx512vl
-libkernels_amx_a_SOURCES = kernels/cpu/isa_amx.c
-libkernels_amx_a_CFLAGS = $(libkernels_avx512_a_CFLAGS) -mamx-tile -mamx-bf16
+libkernels_amx_a_SOURCES = kernels/cpu/isa_amx.c kernels/cpu/q8_amx.c
+libkernels_amx_a_CFLAGS = $(libkernels_avx512_a_CFLAGS) -mamx-tile -mamx-bf16 \
+	-mamx-int8 -mavx512vnni
 libkernels_vnni_a_SOURCES = kernels/cpu/q8_vnni.c
 libkernels_vnni_a_CFLAGS = $(libkernels_avx512_a_CFLAGS) -mavx512vnni
 # products of one profile end in the tables of another

@@ -13,6 +13,10 @@ static bool runs_vnni(void) {
     return krn_rowfn_pick("avx512") != NULL && __builtin_cpu_supports("avx512vnni");
 }
 
+static bool runs_amx(void) {
+    return runs_vnni() && krn_amx_int8();
+}
+
 static bool runs_avx2(void) {
     return krn_rowfn_pick("avx2") != NULL;
 }
@@ -29,6 +33,7 @@ static const struct {
     unsigned rank;
 } forms[] = {
 #if defined(__x86_64__)
+    {&krn_q8_amx, runs_amx, 0},
     {&krn_q8_vnni, runs_vnni, 0},
     {&krn_q8_avx2, runs_avx2, 1},
 #endif

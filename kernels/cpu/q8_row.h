@@ -36,7 +36,8 @@ static inline struct q8_row q8_row_of(uint32_t k, const void *row) {
 
 /* Of a row of k inputs. */
 static inline size_t q8_row_bytes(uint32_t k) {
-    return q8_codes_bytes(k) + ((size_t)k / KRN_CELL * 16 + 63) / 64 * 64;
+    /* an odd number of cache lines: rows spread over the sets of the first cache */
+    return (q8_codes_bytes(k) + (size_t)k / KRN_CELL * 16 + 63) / 64 / 2 * 128 + 64;
 }
 
 /* Scale and its inverse of a block by the bits of its greatest magnitude. */

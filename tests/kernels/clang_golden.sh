@@ -36,7 +36,11 @@ build() { # compiler, options: objects of the program, each table with its own f
         # shellcheck disable=SC2086
         $1 $flags $2 $avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni \
             -c "$src/kernels/cpu/q8_vnni.c" -o "$dir/q8_vnni.o" || return 1
-        objects="$objects $dir/avx2.o $dir/avx512.o $dir/tiles.o $dir/q8_avx2.o $dir/q8_vnni.o"
+        # shellcheck disable=SC2086
+        $1 $flags $2 $avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-tile \
+            -mamx-int8 -c "$src/kernels/cpu/q8_amx.c" -o "$dir/q8_amx.o" || return 1
+        objects="$objects $dir/avx2.o $dir/avx512.o $dir/tiles.o"
+        objects="$objects $dir/q8_avx2.o $dir/q8_vnni.o $dir/q8_amx.o"
     fi
     # shellcheck disable=SC2086
     $1 $objects -lm -o "$dir/print"
