@@ -100,8 +100,10 @@ enum gpu_graph_order fab_votes_order(struct fab_votes *v, uint64_t key, uint64_t
     struct fab_vote_key *k = votes_find(v, key);
     if (k != NULL) {
         k->used = number;
-        if (k->state == FAB_VOTE_LIVE)
+        if (k->state == FAB_VOTE_LIVE) {
+            v->count.hits++;
             return GPU_GRAPH_LIVE;
+        }
         if (k->state != FAB_VOTE_DUE)
             return GPU_GRAPH_NONE;
         k->state = FAB_VOTE_CAPTURE;

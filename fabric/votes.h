@@ -60,7 +60,7 @@ struct fab_votes {
     uint64_t drops[FAB_VOTES_DROPS]; /* for all ranks, oldest first */
     uint32_t n_drops;
     struct {
-        uint64_t live, refused, silent, evicted, lost, stray;
+        uint64_t hits, live, refused, silent, evicted, lost, stray;
     } count;
 };
 

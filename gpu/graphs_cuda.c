@@ -68,13 +68,18 @@ void gpu_cuda_graph_drop(struct gpu_device *d, uint64_t key) {
 enum status gpu_cuda_run(struct cuda *c, const struct gpu_plan *p, struct status_note *note) {
     TRY(gpu_cuda_copies(c, p, note));
     enum gpu_graph_run run = GPU_GRAPHS_EAGER;
+    enum gpu_graph_order order = (enum gpu_graph_order)p->graph_order;
     enum status status = STATUS_AGAIN;
+    bool fails = c->device.faults.graph_fails; /* by a test's wish */
+    if (fails && order == GPU_GRAPH_LIVE)
+        order = GPU_GRAPH_NONE;
     if (c->graphs != NULL)
-        run = gpu_graphs_begin(c->graphs, p->graph_key, (enum gpu_graph_order)p->graph_order);
+        run = gpu_graphs_begin(c->graphs, p->graph_key, order);
     if (run == GPU_GRAPHS_REPLAY)
         status = gpu_graphs_replay(c->graphs, note);
     else if (run == GPU_GRAPHS_CAPTURE)
         status =
-            gpu_graphs_end(c->graphs, gpu_cuda_forward(c, p, note), c->memory, CUDA_MEMORIES, note);
+            gpu_graphs_end(c->graphs, fails ? STATUS_ROUND_FAILED : gpu_cuda_forward(c, p, note),
+                           c->memory, CUDA_MEMORIES, note);
     return status == STATUS_AGAIN ? gpu_cuda_forward(c, p, note) : status;
 }

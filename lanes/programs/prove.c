@@ -43,7 +43,7 @@ static enum status prove_axes_parse(struct prove *p, const char *list, struct st
             return status_say(
                 note, STATUS_BAD_REQUEST,
                 "--axes '%.*s' is no axis that this build can show; there are company, "
-                "memory, drafts, pieces, threads, trouble, ranks",
+                "memory, drafts, pieces, threads, trouble, ranks, graphs",
                 (int)n, list);
         p->axes[a] = true;
         list += n + (list[n] == ',');
@@ -87,6 +87,14 @@ static enum status prove_all(struct prove *p, struct status_note *note) {
             return status_say(note, STATUS_UNSUPPORTED,
                               "axis ranks cannot be shown: this model has one virtual rank");
         p->axes[PROVE_RANKS] = false;
+        n--;
+    }
+    if (p->axes[PROVE_GRAPHS] && !p->has_graphs) {
+        if (p->asked)
+            return status_say(note, STATUS_UNSUPPORTED,
+                              "axis graphs cannot be shown: the device %s has no graphs",
+                              p->device);
+        p->axes[PROVE_GRAPHS] = false;
         n--;
     }
     TRY(prove_run_oracle(p, p->seconds * 0.1, note));
@@ -136,7 +144,8 @@ static bool prove_pass(const struct prove *p) {
     bool pass = p->oracle.differ == 0 && p->oracle.rows > 0;
     for (uint32_t a = 1; a < PROVE_AXES; a++)
         if (p->axes[a])
-            pass = pass && p->count[a].differ == 0 && p->count[a].rows > 0;
+            pass = pass && p->count[a].differ == 0 && p->count[a].rows > 0 &&
+                   (a != PROVE_GRAPHS || p->count[a].replays > 0);
     return pass;
 }
 
@@ -169,14 +178,18 @@ static void prove_table(const struct prove *p) {
         if (a == PROVE_TROUBLE)
             snprintf(extra, sizeof extra, "%llu rounds failed, %llu sessions cancelled",
                      (unsigned long long)c->failed_rounds, (unsigned long long)c->cancelled);
+        if (a == PROVE_GRAPHS)
+            snprintf(extra, sizeof extra, "%llu rounds replayed, %llu graphs refused",
+                     (unsigned long long)c->replays, (unsigned long long)c->refused_graphs);
         prove_row(prove_axis_names[a], c, extra);
     }
     printf("\n%s\n", prove_pass(p) ? "pass: not a bit differs" : "FAIL: rows differ");
 }
 
 static json_t *prove_axis_json(const char *name, const struct prove_count *c) {
-    return json_pack("{s:s, s:I, s:I, s:I}", "axis", name, "cases", (json_int_t)c->cases, "rows",
-                     (json_int_t)c->rows, "differ", (json_int_t)c->differ);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I}", "axis", name, "cases", (json_int_t)c->cases,
+                     "rows", (json_int_t)c->rows, "differ", (json_int_t)c->differ, "replays",
+                     (json_int_t)c->replays);
 }
 
 static enum status prove_write_json(const struct prove *p, const char *path,

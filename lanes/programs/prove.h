@@ -18,6 +18,7 @@ enum prove_axis {
     PROVE_THREADS,
     PROVE_TROUBLE,
     PROVE_RANKS,
+    PROVE_GRAPHS,
     PROVE_AXES
 };
 extern const char *const prove_axis_names[PROVE_AXES];
@@ -38,8 +39,8 @@ struct prove_session {
 
 struct prove_count {
     uint64_t cases, rows, differ;
-    uint64_t resumed, drafted, accepted, failed_rounds,
-        cancelled;                     /* that the axis really happened */
+    uint64_t resumed, drafted, accepted, failed_rounds, cancelled, replays,
+        refused_graphs;                /* that the axis really happened */
     uint32_t first_session, first_row; /* of the first difference */
 };
 
@@ -59,6 +60,7 @@ struct prove {
     uint64_t fingerprint[2];
     struct krn_profile profile;
     uint32_t context, vocab, threads;
+    bool has_graphs; /* the device can capture */
     char device[8], device_words[160];
 };
 

@@ -12,8 +12,8 @@
 #include "lanes/programs/loading.h"
 #include "lanes/programs/prove.h"
 
-const char *const prove_axis_names[PROVE_AXES] = {"none",   "company", "memory",  "drafts",
-                                                  "pieces", "threads", "trouble", "ranks"};
+const char *const prove_axis_names[PROVE_AXES] = {
+    "none", "company", "memory", "drafts", "pieces", "threads", "trouble", "ranks", "graphs"};
 
 enum {
     CASES_JOBS = 256, /* calls at once at most */
@@ -260,6 +260,7 @@ static enum status cases_run(struct prove *p, struct cases_phase *ph,
                  lane_engine_device_words(ph->engine));
         p->context = lane_engine_context(ph->engine);
         p->vocab = lane_engine_vocab(ph->engine);
+        p->has_graphs = lane_engine_device(ph->engine, 0)->ops->graph_key != NULL;
     }
     for (uint32_t i = 0; i < CASES_JOBS; i++) {
         client_call_init(&ph->jobs[i].call);
@@ -277,6 +278,8 @@ static enum status cases_run(struct prove *p, struct cases_phase *ph,
         status_say(note, s, "a session of prove could not run: %s", status_text(s));
     if (ph->axis != PROVE_NONE)
         p->count[ph->axis].failed_rounds += lane_engine_counters(ph->engine)->rounds_failed;
+    p->count[ph->axis].replays += lane_engine_votes(ph->engine)->count.hits;
+    p->count[ph->axis].refused_graphs += lane_engine_votes(ph->engine)->count.refused;
     lane_engine_close(ph->engine);
     ph->engine = NULL;
     return s;
@@ -485,6 +488,34 @@ static enum status cases_ranks(struct prove *p, double seconds, struct status_no
     return STATUS_OK;
 }
 
+/* Every fourth order on a graph cannot be followed: no capture, or a live graph that is not there. */
+static void graphs_before_step(void *self, const struct gpu_plan *plan, struct gpu_faults *faults) {
+    struct cases_phase *ph = self;
+    if (plan->graph_order != GPU_GRAPH_NONE && cases_next(&ph->fail_rng) % 4 == 0)
+        faults->graph_fails = true;
+}
+
+/* The reference ran eagerly: here with the cache off, on, thrashing, and failing. */
+static enum status cases_graphs(struct prove *p, double seconds, struct status_note *note) {
+    static const uint32_t max[] = {0, GPU_GRAPHS_MAX, 2, GPU_GRAPHS_MAX};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct cases_phase *ph = cases_phase_new(PROVE_GRAPHS, 3, next_plain);
+        if (ph == NULL)
+            return status_say(note, STATUS_NO_MEMORY, "no memory for prove");
+        struct lane_engine_config c = cases_config(p);
+        ph->fail_rng = cases_next(&p->rng);
+        c.graphs = max[i];
+        if (i == 3) {
+            c.before_step = graphs_before_step;
+            c.before_step_self = ph;
+        }
+        enum status s = cases_run(p, ph, &c, seconds / 4, note);
+        free(ph);
+        TRY(s);
+    }
+    return STATUS_OK;
+}
+
 enum status prove_run_axis(struct prove *p, enum prove_axis axis, double seconds,
                            struct status_note *note) {
     struct lane_engine_config c = cases_config(p);
@@ -503,6 +534,8 @@ enum status prove_run_axis(struct prove *p, enum prove_axis axis, double seconds
         return cases_trouble(p, seconds, note);
     case PROVE_RANKS:
         return cases_ranks(p, seconds, note);
+    case PROVE_GRAPHS:
+        return cases_graphs(p, seconds, note);
     default:
         return status_say(note, STATUS_BAD_REQUEST, "there is no such axis");
     }
@@ -514,6 +547,8 @@ enum status prove_reference(struct prove *p, double seconds, struct status_note 
         return status_say(note, STATUS_NO_MEMORY, "no memory for prove");
     p->rng = p->seed;
     struct lane_engine_config c = cases_config(p);
+    c.graphs = 0;
+    c.graphs_asked = false;
     return cases_simple(p, PROVE_NONE, 1, next_reference, &c, seconds, note);
 }
 

@@ -72,6 +72,14 @@ START_TEST(prove_fails_on_the_perturbed_axis) {
 }
 END_TEST
 
+START_TEST(prove_says_what_a_device_cannot_show) {
+    command_run(&prove_out, "prove --quiet --seconds 1 --device cpu --axes graphs 2>&1");
+    ck_assert_int_ne(prove_out.code, 0);
+    ck_assert_msg(strstr(prove_out.text, "the device cpu has no graphs") != NULL, "%s",
+                  prove_out.text);
+}
+END_TEST
+
 START_TEST(prove_takes_a_list_of_axes) {
     json_t *j = prove_json("--axes memory,drafts", 0);
     ck_assert_uint_eq(json_array_size(json_object_get(j, "axes")), 2);
@@ -141,6 +149,7 @@ int main(void) {
     tcase_add_test(tc, prove_passes_and_writes_its_receipt);
     tcase_add_loop_test(tc, prove_fails_on_the_perturbed_axis, 0, PROVE_N);
     tcase_add_test(tc, prove_takes_a_list_of_axes);
+    tcase_add_test(tc, prove_says_what_a_device_cannot_show);
     tcase_add_loop_test(tc, prove_passes_on_every_family, 0,
                         sizeof prove_families / sizeof prove_families[0]);
     suite_add_tcase(suite, tc);
