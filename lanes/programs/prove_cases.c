@@ -488,7 +488,7 @@ static enum status cases_ranks(struct prove *p, double seconds, struct status_no
     return STATUS_OK;
 }
 
-/* Every fourth order on a graph cannot be followed: no capture, or a live graph that is not there. */
+/* Every fourth order on a graph cannot be followed: no capture, or no graph where one is live. */
 static void graphs_before_step(void *self, const struct gpu_plan *plan, struct gpu_faults *faults) {
     struct cases_phase *ph = self;
     if (plan->graph_order != GPU_GRAPH_NONE && cases_next(&ph->fail_rng) % 4 == 0)
