@@ -20,7 +20,10 @@
 #include "kernels/cpu/q8_dot_plain.h"
 #endif
 
-enum { Q8_ROWS = 8 }; /* rows that share a read of a cell */
+enum {
+    Q8_ROWS = 8,  /* rows that share a read of a cell */
+    Q8_AHEAD = 24 /* cells: so long before its use a chain asks for a cell */
+};
 
 struct q8_tile {
     const uint8_t *cells; /* of one block, from the first cell on */
@@ -30,6 +33,12 @@ struct q8_tile {
     float *acc; /* [R][16] */
 };
 
+/* Asks for a later cell. */
+VEC_FN void q8_ask(const struct krn_cell c, const uint8_t *cell) {
+    UNROLL for (uint32_t o = 0; o < krn_cell_bytes(c); o += 64)
+        __builtin_prefetch(cell + Q8_AHEAD * krn_cell_bytes(c) + o);
+}
+
 /* One chain over cells for R rows and sixteen outputs. */
 VEC_FN void q8_chain(const enum krn_dtype type, const int R, const struct q8_tile *t) {
     const struct krn_cell c = krn_cell(type);
@@ -38,6 +47,7 @@ VEC_FN void q8_chain(const enum krn_dtype type, const int R, const struct q8_til
     UNROLL for (int r = 0; r < R; r++) acc[r] = v_zero();
     const uint8_t *cell = t->cells;
     for (uint32_t i = t->first; i < t->first + t->n; i++, cell += krn_cell_bytes(c)) {
+        q8_ask(c, cell);
         const struct q8_codes codes = q8_read(c, cell);
         const struct cell_scales s = cell_scales_of(c, cell);
         UNROLL for (int r = 0; r < R; r++) {

@@ -47,6 +47,7 @@ static void tiles_begin(void) {
 VEC_FN void widen(const enum krn_dtype type, const uint8_t *cell, int b, struct panel_cell *out) {
     const struct krn_cell c = krn_cell(type);
     const __m512i offset = _mm512_set1_epi8((char)c.offset);
+    q8_ask(c, cell);
     UNROLL for (int g = 0; g < 8; g++) {
         __m512i v = cell_group(c, cell, g);
         if (c.offset != 0)
