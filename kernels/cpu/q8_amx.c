@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Profile `q8` with AMX: eight rows or more go through tiles of 8 rows by 32 inputs by 16 outputs,
+ * Profile `q8` with AMX: sixteen rows or more go through tiles of 8 rows by 32 inputs by 16 outputs,
  * one a cell, two blocks side by side; fewer, and Q6_K with its halves of 16 inputs, through VNNI.
  * The weights of two blocks are made bytes once for all rows of a call.
  */
@@ -12,6 +12,7 @@
 enum {
     TILE_ROWS = 8,
     TILE_BLOCKS = 2,
+    LEAST_ROWS = 16,            /* for fewer it does not pay to make the weights bytes */
     TILE_INTS = TILE_ROWS * 16, /* sums of one tile */
     PANEL_CELL = TILE_BLOCKS * (KRN_CELL_CODES + 2 * 16 * 4),
     SCALES_CELL = 2 * TILE_ROWS * 4 /* bytes of a row group's scales and edges of a cell */
@@ -219,7 +220,7 @@ static void product(const struct krn_product *p, uint32_t block0, uint32_t block
     const size_t cells = w->k / KRN_CELL, panel = cells * sizeof(struct panel_cell);
     const size_t left = panel < KRN_SCRATCH_BYTES ? KRN_SCRATCH_BYTES - panel : 0;
     const uint32_t most = (uint32_t)(left / (cells * sizeof(struct scales_cell))) * TILE_ROWS;
-    if (p->rows < TILE_ROWS || w->dtype == KRN_Q6_K || most == 0 || block0 == block1) {
+    if (p->rows < LEAST_ROWS || w->dtype == KRN_Q6_K || most == 0 || block0 == block1) {
         q8_blocks(p, block0, block1);
         return;
     }
