@@ -77,6 +77,7 @@ struct cpu {
     struct gpu_limits limits;
     const struct krn_rowfn *fn;
     struct krn_matmul matmul;
+    struct krn_attention attention;
     struct gpu_team *team;
     struct cpu_stage *stages;
     uint32_t n_stages;

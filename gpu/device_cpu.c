@@ -21,9 +21,8 @@ static uint64_t clock_ns(void) {
 uint64_t gpu_page_bytes(const struct krn_config *config, const struct krn_profile *profile,
                         uint32_t page_tokens, uint32_t rank, uint32_t world) {
     (void)rank; /* every rank has as many heads */
-    CHECK(profile->kv == KRN_F32);
-    return (uint64_t)config->layers * gpu_shard_kv_heads(config, world) * page_tokens * 2 *
-           config->head_dim * sizeof(float);
+    return (uint64_t)config->layers * gpu_shard_kv_heads(config, world) * page_tokens *
+           krn_kv_tile_bytes(profile, config->head_dim) / KRN_TILE;
 }
 
 /* Notes the rows' tokens and positions, and cuts seqs into spans of at most KRN_SPAN_ROWS rows. A
@@ -400,11 +399,14 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
                           "this machine cannot run the instruction set %s",
                           config->isa != NULL ? config->isa : "asked for");
     struct krn_matmul matmul;
+    struct krn_attention attention;
     TRY(krn_matmul_open(&config->profile, fn, &matmul, note));
+    TRY(krn_attention_open(&config->profile, fn, &attention, note));
     struct cpu *c = calloc(1, sizeof *c);
     if (c == NULL)
         return status_say(note, STATUS_NO_MEMORY, "no memory for the CPU device");
     c->matmul = matmul;
+    c->attention = attention;
     c->device.ops = &cpu_ops;
     c->device.inline_step = true;
     c->config = *config;

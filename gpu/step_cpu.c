@@ -27,7 +27,7 @@ static bool take_rows(struct gpu_member *m, uint32_t n, uint32_t *begin, uint32_
 static void run_copies(struct cpu *c, struct gpu_member *m) {
     const struct gpu_copy *copies = gpu_plan_copies(c->plan);
     uint32_t begin, end, tiles = c->config.page_tokens / KRN_TILE;
-    uint64_t head_bytes = (uint64_t)tiles * 2 * c->kv.head_dim * KRN_TILE * sizeof(float);
+    uint64_t head_bytes = tiles * c->attention.tile_bytes(c->kv.head_dim);
     uint64_t heads = c->device.page_bytes / head_bytes;
     while (gpu_team_take(m, c->plan->n_copies, 1, &begin, &end)) {
         const struct gpu_copy *copy = &copies[begin];
@@ -272,8 +272,8 @@ static void run_rope(struct cpu *c, const struct cpu_stage *s, const struct krn_
         if (s->k_norm != NULL)
             c->fn->norm(k, s->k_norm, k, d, s->eps);
         c->fn->rope(k, cs, d);
-        c->fn->kv_write(kv, span->pages, pos, head, k,
-                        row_of(c, KRN_BUF_V, row) + (size_t)head * d);
+        c->attention.kv_write(kv, span->pages, pos, head, k,
+                              row_of(c, KRN_BUF_V, row) + (size_t)head * d);
     }
 }
 
@@ -301,7 +301,7 @@ static void run_attend(struct cpu *c, const struct cpu_stage *s, struct gpu_memb
         uint32_t unit = units - 1 - begin; /* the longest first, so that the end is even */
         if (c->one_span_a_seq)
             run_rope(c, s, &a.kv, &c->spans[unit / c->kv_heads], unit % c->kv_heads);
-        c->fn->attend(&a, unit, unit + 1, m->scratch);
+        c->attention.attend(&a, unit, unit + 1, m->scratch);
     }
     gpu_team_end(m);
 }

@@ -108,6 +108,15 @@ KRN_INLINE float krn_widen_f16(uint16_t h) {
     float x = (float)m * 0x1p-24f;
     return sign != 0 ? -x : x;
 }
+/* To bf16 by numerics.md 15.1. */
+KRN_INLINE uint16_t krn_round_bf16(float x) {
+    uint32_t u = krn_bits(x), size = u & 0x7fffffffu;
+    if (size > 0x7f800000u)
+        return (uint16_t)(u >> 16 | 0x40u); /* NaN stays NaN */
+    if (size < 0x00800000u)
+        return (uint16_t)(u >> 16 & 0x8000u);
+    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
 
 /* gelu's tanh form is g / (1 + exp(-t)), t = g * (KRN_GELU_1 + KRN_GELU_3 * g^2): 2 * sqrt(2 / pi),
  * and that times 0.044715. */

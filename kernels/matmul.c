@@ -38,13 +38,18 @@ static bool rounds_all(enum krn_dtype weight) {
     return true;
 }
 
+static enum status prove_bf16(const struct krn_bf16_fn *bf16, struct status_note *note) {
+    if (proven_bf16 != bf16)
+        TRY(krn_bf16_selftest(bf16, note));
+    proven_bf16 = bf16;
+    return STATUS_OK;
+}
+
 /* Products of bf16 rows and weights, in tiles or vectors (numerics.md 15). */
 static enum status open_bf16(const struct krn_rowfn *fn, struct krn_matmul *out,
                              struct status_note *note) {
     const struct krn_bf16_fn *bf16 = krn_bf16_pick(fn);
-    if (proven_bf16 != bf16)
-        TRY(krn_bf16_selftest(bf16, note));
-    proven_bf16 = bf16;
+    TRY(prove_bf16(bf16, note));
     *out = (struct krn_matmul){.isa = bf16->isa,
                                .rounds = rounds_all,
                                .row_bytes = krn_bf16_row_bytes,
@@ -95,4 +100,28 @@ enum status krn_matmul_open(const struct krn_profile *profile, const struct krn_
                           "this build has no products for profile %s on instruction set %s",
                           profile->name, fn->isa);
     }
+}
+
+static size_t tile_bytes_f32(uint32_t head_dim) {
+    return (size_t)2 * head_dim * KRN_TILE * sizeof(float);
+}
+
+size_t krn_kv_tile_bytes(const struct krn_profile *profile, uint32_t head_dim) {
+    return profile->kv == KRN_BF16 ? krn_bf16_tile_bytes(head_dim) : tile_bytes_f32(head_dim);
+}
+
+enum status krn_attention_open(const struct krn_profile *profile, const struct krn_rowfn *fn,
+                               struct krn_attention *out, struct status_note *note) {
+    if (profile->kv == KRN_F32) {
+        *out = (struct krn_attention){tile_bytes_f32, fn->kv_write, fn->attend};
+        return STATUS_OK;
+    }
+    if (profile->kv != KRN_BF16)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "this build has no attention for the keys and values of profile %s",
+                          profile->name);
+    const struct krn_bf16_fn *bf16 = krn_bf16_pick(fn);
+    TRY(prove_bf16(bf16, note));
+    *out = (struct krn_attention){krn_bf16_tile_bytes, bf16->kv_write, bf16->attend};
+    return STATUS_OK;
 }

@@ -27,6 +27,22 @@ struct krn_matmul {
     void (*product)(const struct krn_product *p, uint32_t block0, uint32_t block1, void *scratch);
 };
 
+/* How a profile keeps and attends keys and values, by krn_profile.kv. */
+struct krn_attention {
+    /* Of 64 keys and values of a head; krn_kv's tiles are so far apart. */
+    size_t (*tile_bytes)(uint32_t head_dim);
+    /* As in krn_rowfn. */
+    void (*kv_write)(const struct krn_kv *kv, const uint32_t *pages, uint32_t pos, uint32_t head,
+                     const float *k, const float *v);
+    void (*attend)(const struct krn_attend *a, uint32_t unit0, uint32_t unit1, void *scratch);
+};
+
+/* tile_bytes of a profile. */
+size_t krn_kv_tile_bytes(const struct krn_profile *profile, uint32_t head_dim);
+/* After krn_matmul_open of the same profile and row functions. */
+enum status krn_attention_open(const struct krn_profile *profile, const struct krn_rowfn *fn,
+                               struct krn_attention *out, struct status_note *note);
+
 /* The entry for a profile beside the row functions fn. Asks the kernel for what the instructions
  * need, and runs the self-test once a table. Called on the thread that opens devices. UNSUPPORTED
  * says what this machine lacks or which digest differs. */

@@ -22,7 +22,7 @@ struct krn_oracle {
     float *mixed;   /* [V][hidden] sums over experts, then one expert's [hidden] */
     float *scratch; /* of a product: two rows of the widest input */
     float *memory;  /* all of the above */
-    enum krn_dtype act;
+    enum krn_dtype act, kv;
 };
 
 static uint64_t buf_floats(const struct krn_config *c, enum krn_buf b) {
@@ -84,6 +84,7 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
                              .segments = profile->virtual_ranks,
                              .segment = profile->attn_segment,
                              .act = profile->act,
+                             .kv = profile->kv,
                              .memory = m};
     o->keys = m;
     o->values = m + kv;
@@ -131,6 +132,10 @@ static void rope_kv(struct krn_oracle *o, const struct krn_op *op) {
         krn_oracle_rope(o->buf[KRN_BUF_Q] + (size_t)h * c->head_dim, cs, c->head_dim);
     for (uint32_t h = 0; h < c->kv_heads; h++)
         krn_oracle_rope(o->buf[KRN_BUF_K] + (size_t)h * c->head_dim, cs, c->head_dim);
+    if (o->kv == KRN_BF16) {
+        krn_oracle_round_bf16(o->buf[KRN_BUF_K], (uint32_t)width);
+        krn_oracle_round_bf16(o->buf[KRN_BUF_V], (uint32_t)width);
+    }
     memcpy(o->keys + at, o->buf[KRN_BUF_K], width * sizeof(float));
     memcpy(o->values + at, o->buf[KRN_BUF_V], width * sizeof(float));
 }
@@ -149,7 +154,7 @@ static void attend(struct krn_oracle *o, const struct krn_op *op) {
                                   .scale = op->scale,
                                   .window = op->window,
                                   .out = o->buf[KRN_BUF_A]};
-    krn_oracle_attend(&a);
+    (o->kv == KRN_BF16 ? krn_oracle_attend_bf16 : krn_oracle_attend)(&a);
 }
 
 static void product(const struct krn_oracle *o, const float *x, const struct krn_tensor *w,

@@ -36,7 +36,13 @@ static inline float flushed_fma(float a, float b, float c) {
     return flushed(fmaf(a, b, c), fma((double)a, (double)b, (double)c));
 }
 
+static float as_operand(float x) {
+    return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
+}
+
 static inline float flushed_add(float a, float b) {
+    a = as_operand(a);
+    b = as_operand(b);
     return flushed(a + b, (double)a + (double)b);
 }
 
@@ -94,5 +100,84 @@ void krn_oracle_product_bf16(const float *x, const struct krn_tensor *w, uint32_
         if (bias != NULL)
             v = v + krn_oracle_element(bias, n);
         y[n] = add ? y[n] + v : v;
+    }
+}
+
+void krn_oracle_round_bf16(float *x, uint32_t n) {
+    round_row(x, 0, n, x);
+}
+
+/* 15.6: what a segment, or several merged ones, leave. */
+struct soft {
+    bool any;
+    float max, sum, out[KRN_HEAD_MAX];
+};
+
+/* The keys of one tile, those of [j0, j1) visible. */
+static void attend_tile(const struct krn_oracle_attend *a, uint32_t h, const float *q,
+                        uint32_t base, uint32_t j0, uint32_t j1, struct soft *t) {
+    uint32_t d = a->head_dim, kh = h / (a->heads / a->kv_heads);
+    size_t ld = (size_t)a->kv_heads * d;
+    float p[KRN_TILE] = {0}, lane[16] = {0}, max = t->max, v[KRN_TILE];
+    for (uint32_t j = j0; j < j1; j++) {
+        p[j - base] = a->scale * segment(q, a->keys + j * ld + kh * d, 0, d);
+        max = p[j - base] > max ? p[j - base] : max;
+    }
+    float alpha = krn_expf(t->max - max);
+    for (uint32_t j = j0; j < j1; j++) {
+        p[j - base] = rounded(krn_expf(p[j - base] - max));
+        lane[j % 16] = lane[j % 16] + p[j - base];
+    }
+    for (uint32_t half = 8; half > 0; half /= 2)
+        for (uint32_t i = 0; i < half; i++)
+            lane[i] = lane[i] + lane[i + half];
+    t->sum = fmaf(t->sum, alpha, lane[0]);
+    for (uint32_t i = 0; i < d; i++) {
+        for (uint32_t j = 0; j < KRN_TILE; j++) {
+            bool visible = base + j >= j0 && base + j < j1;
+            v[j] = visible ? a->values[(base + j) * ld + kh * d + i] : 0.0f;
+        }
+        float o = t->out[i] * alpha;
+        for (uint32_t at = 0; at < KRN_TILE; at += STEP)
+            o = flushed_add(o, segment(p, v, at, at + STEP));
+        t->out[i] = o;
+    }
+    t->max = max;
+    t->any = true;
+}
+
+static void attend_merge(struct soft *all, const struct soft *t, uint32_t d) {
+    if (!all->any) {
+        *all = *t;
+        return;
+    }
+    float max = t->max > all->max ? t->max : all->max;
+    float x = krn_expf(all->max - max), y = krn_expf(t->max - max);
+    for (uint32_t i = 0; i < d; i++)
+        all->out[i] = fmaf(t->out[i], y, all->out[i] * x);
+    all->sum = fmaf(t->sum, y, all->sum * x);
+    all->max = max;
+}
+
+void krn_oracle_attend_bf16(const struct krn_oracle_attend *a) {
+    uint32_t end = a->pos + 1, d = a->head_dim;
+    uint32_t begin = a->window != 0 && end > a->window ? end - a->window : 0;
+    for (uint32_t h = 0; h < a->heads; h++) {
+        struct soft all = {0};
+        float q[KRN_HEAD_MAX];
+        round_row(a->q + (size_t)h * d, 0, d, q);
+        for (uint32_t s0 = begin / a->segment * a->segment; s0 < end; s0 += a->segment) {
+            struct soft t = {.max = -INFINITY};
+            for (uint32_t base = s0; base < s0 + a->segment && base < end; base += KRN_TILE) {
+                uint32_t j0 = base > begin ? base : begin;
+                uint32_t j1 = base + KRN_TILE < end ? base + KRN_TILE : end;
+                if (j0 < j1)
+                    attend_tile(a, h, q, base, j0, j1, &t);
+            }
+            if (t.any)
+                attend_merge(&all, &t, d);
+        }
+        for (uint32_t i = 0; i < d; i++)
+            a->out[(size_t)h * d + i] = all.out[i] / all.sum + 0.0f;
     }
 }

@@ -63,5 +63,8 @@ struct krn_oracle_attend {
     float *out;
 };
 void krn_oracle_attend(const struct krn_oracle_attend *a);
+/* numerics.md 15.6; keys and values are rounded already. */
+void krn_oracle_attend_bf16(const struct krn_oracle_attend *a);
+void krn_oracle_round_bf16(float *x, uint32_t n);
 
 #endif

@@ -18,11 +18,11 @@ enum { PROFILE_SEGMENT = 1024 };
 static const struct {
     const char *name;
     uint32_t version, k_step;
-    enum krn_dtype act;
+    enum krn_dtype act, kv;
 } profiles[] = {
-    {"portable", 1, 16, KRN_F32},
-    {"amx-bf16", 1, 32, KRN_BF16},
-    {"q8", 1, 32, KRN_Q8_0},
+    {"portable", 1, 16, KRN_F32, KRN_F32},
+    {"amx-bf16", 1, 32, KRN_BF16, KRN_BF16},
+    {"q8", 1, 32, KRN_Q8_0, KRN_F32},
 };
 enum { PROFILES = sizeof profiles / sizeof profiles[0] };
 
@@ -80,7 +80,7 @@ enum status krn_profile_open(const char *name, const struct krn_config *config,
                             .attn_tile = KRN_TILE,
                             .attn_segment = PROFILE_SEGMENT,
                             .act = profiles[i].act,
-                            .kv = KRN_F32,
+                            .kv = profiles[i].kv,
                             .promotion = 0};
     if (v == max)
         snprintf(p.name, sizeof p.name, "%s", profiles[i].name);

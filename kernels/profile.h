@@ -40,7 +40,7 @@ struct krn_profile {
     uint32_t attn_tile;     /* keys in an absolute tile: 64 */
     uint32_t attn_segment;  /* keys in an absolute segment: 1024 */
     enum krn_dtype act;     /* what products read of their rows: f32, or what rows are rounded to */
-    enum krn_dtype kv;      /* keys and values in pages: f32 */
+    enum krn_dtype kv;      /* keys and values in pages, and their products: f32 or bf16 */
     uint32_t promotion;     /* promotion interval of narrow accumulators; 0: none */
 };
 

@@ -68,7 +68,7 @@ struct krn_product {
 
 /* Where the keys and values of one layer lie in a page: page p begins at pool + p * page_bytes;
  * tile t of KV head h at + layer_off + (h * tiles + t) * 2 * head_dim * 64 floats: K transposed
- * [head_dim][64], then V [64][head_dim]. */
+ * [head_dim][64], then V [64][head_dim]. Of bf16 keys and values: kernels/cpu/bf16.h. */
 struct krn_kv {
     unsigned char *pool;
     uint64_t page_bytes, layer_off;

@@ -11,13 +11,8 @@
 #include "kernels/cpu/tables.h"
 #include "kernels/quant/quant.h"
 
-uint16_t krn_bf16_of(float x) {
-    uint32_t u = krn_bits(x), size = u & 0x7fffffffu;
-    if (size > 0x7f800000u)
-        return (uint16_t)(u >> 16 | 0x40u); /* NaN stays NaN */
-    if (size < 0x00800000u)
-        return (uint16_t)(u >> 16 & 0x8000u);
-    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+size_t krn_bf16_tile_bytes(uint32_t head_dim) {
+    return krn_bf16_keys_bytes(head_dim) + (size_t)head_dim * KRN_TILE * 2;
 }
 
 size_t krn_bf16_row_bytes(uint32_t k) {
@@ -71,7 +66,7 @@ static void pack_row_wide(const struct krn_tensor *w, uint64_t row, uint32_t col
         for (uint64_t i = at < col0 ? col0 - at : 0; i < width && at + i < (uint64_t)col0 + k;
              i++) {
             uint64_t c = at + i - col0;
-            out[c / 2 * 2 * KRN_BLOCK + c % 2] = krn_bf16_of(piece[i]);
+            out[c / 2 * 2 * KRN_BLOCK + c % 2] = krn_round_bf16(piece[i]);
         }
     }
 }

@@ -17,6 +17,10 @@ struct krn_bf16_fn {
     void (*round)(const float *x, uint32_t k, void *out);
     /* As krn_rowfn.product, over rows that `round` left (krn_product.q). */
     void (*product)(const struct krn_product *p, uint32_t block0, uint32_t block1, void *scratch);
+    /* As in krn_rowfn, over tiles of bf16. */
+    void (*kv_write)(const struct krn_kv *kv, const uint32_t *pages, uint32_t pos, uint32_t head,
+                     const float *k, const float *v);
+    void (*attend)(const struct krn_attend *a, uint32_t unit0, uint32_t unit1, void *scratch);
 };
 
 /* The form for the row functions fn; tiles where the machine, the system and fn allow them. */
@@ -28,6 +32,13 @@ const struct krn_bf16_fn *krn_bf16_named(const char *isa);
 static inline uint32_t krn_bf16_padded(uint32_t k) {
     return (k + BF16_STEP - 1) / BF16_STEP * BF16_STEP;
 }
+
+/* 64 keys and values of a head, as two packed weights: keys [64 / 16][padded head_dim / 2][16][2],
+ * then values [head_dim / 16][64 / 2][16][2]. */
+static inline size_t krn_bf16_keys_bytes(uint32_t head_dim) {
+    return (size_t)krn_bf16_padded(head_dim) * KRN_TILE * 2;
+}
+size_t krn_bf16_tile_bytes(uint32_t head_dim);
 
 /* Bytes of a rounded row: an odd number of cache lines, so that the rows of a tile spread over the
  * sets of the first cache. */
@@ -42,12 +53,9 @@ void krn_bf16_embed(const struct krn_packed *w, uint32_t token, float *y);
 
 /* What every form gives on fixed inputs, and the check of one form. memory: krn_bf16_golden_bytes()
  * bytes, 64-byte aligned. */
-#define KRN_BF16_GOLDEN 0x524f8386c707c324ull
+#define KRN_BF16_GOLDEN 0xbb985721acadd194ull
 uint64_t krn_bf16_golden_run(const struct krn_bf16_fn *fn, void *memory);
 size_t krn_bf16_golden_bytes(void);
 enum status krn_bf16_selftest(const struct krn_bf16_fn *fn, struct status_note *note);
-
-/* One fp32 to bf16 (numerics.md 15.1). */
-uint16_t krn_bf16_of(float x);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The golden digest of the products of `amx-bf16` (numerics.md 15.5): packing, rounding, products
- * of many shapes, embedding. Inputs are made of integers and reach subnormals, tiny and huge sums.
+ * The golden digest of `amx-bf16` (numerics.md 15.5): packing, rounding, products of many shapes,
+ * embedding, keys and values, attention. Inputs are made of integers and reach subnormals, tiny
+ * and huge sums.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,13 @@
 #include "kernels/philox.h"
 
 enum { ROWS = 40, N = 72, K = 256, LDQ = K * 2 + 64 };
+enum { HEADS = 6, KV_HEADS = 2, DIM = 48, POS = 150, PAGES = 4 };
 
 struct probe {
     uint64_t n;
     float weight[N * K], x[ROWS * K], bias[N], y[ROWS * N];
+    float q_rows[KRN_SPAN_ROWS * HEADS * DIM], out[KRN_SPAN_ROWS * HEADS * DIM];
+    _Alignas(64) unsigned char pool[PAGES * KV_HEADS * (64 + DIM) * KRN_TILE * 2];
     _Alignas(64) unsigned char packed[(N + KRN_BLOCK) * K * 2], q[ROWS * LDQ],
         scratch[KRN_SCRATCH_BYTES];
 };
@@ -70,6 +74,44 @@ static void run(const struct krn_bf16_fn *fn, struct probe *p, XXH3_state_t *h, 
     hash_floats(h, p->y, k);
 }
 
+/* Keys and values in pages that held NaN, rows at several places, with windows. */
+static void run_attention(const struct krn_bf16_fn *fn, struct probe *p, XXH3_state_t *h) {
+    static const uint32_t pages[] = {2, 0, 3}, first[] = {0, 50, 118};
+    struct krn_kv kv = {.pool = p->pool,
+                        .page_bytes = sizeof p->pool / PAGES,
+                        .page_tokens = KRN_TILE,
+                        .kv_heads = KV_HEADS,
+                        .head_dim = DIM};
+    memset(p->pool, 0xff, sizeof p->pool);
+    for (uint32_t pos = 0; pos < POS; pos++)
+        for (uint32_t head = 0; head < KV_HEADS; head++) {
+            float k[DIM], v[DIM];
+            for (uint32_t i = 0; i < DIM; i++) {
+                k[i] = value(p, 125, 4);
+                v[i] = value(p, 120, 12);
+            }
+            fn->kv_write(&kv, pages, pos, head, k, v);
+        }
+    for (size_t i = 0; i < sizeof p->q_rows / sizeof p->q_rows[0]; i++)
+        p->q_rows[i] = value(p, 125, 4);
+    for (uint32_t i = 0; i < 9; i++) {
+        struct krn_span span = {0, i % 2 != 0 ? KRN_SPAN_ROWS : 3, first[i % 3], pages};
+        struct krn_attend a = {.q = p->q_rows,
+                               .ldq = HEADS * DIM,
+                               .out = p->out,
+                               .ldo = HEADS * DIM,
+                               .spans = &span,
+                               .n_spans = 1,
+                               .kv = kv,
+                               .heads = HEADS,
+                               .scale = 0.1443375f,
+                               .window = i / 3 * 40,
+                               .segment = 128};
+        fn->attend(&a, 0, KV_HEADS, p->scratch);
+        hash_floats(h, p->out, (size_t)span.rows * HEADS * DIM);
+    }
+}
+
 uint64_t krn_bf16_golden_run(const struct krn_bf16_fn *fn, void *memory) {
     struct probe *p = memory;
     XXH3_state_t h;
@@ -79,6 +121,7 @@ uint64_t krn_bf16_golden_run(const struct krn_bf16_fn *fn, void *memory) {
     run(fn, p, &h, 60, 12, 96, 1);  /* products around 2^-126 */
     run(fn, p, &h, 0, 80, 128, 4);  /* subnormal inputs */
     run(fn, p, &h, 180, 74, 77, 1); /* overflow, NaN; inputs that fill no K-step */
+    run_attention(fn, p, &h);
     return XXH3_64bits_digest(&h);
 }
 

@@ -3,10 +3,10 @@
  * instruction a tile of 16 x 16.
  */
 #define KRN_ISA_AVX512
-#include <immintrin.h>
 #include <string.h>
 
 #include "actors/check.h"
+#include "kernels/cpu/attend.h"
 #include "kernels/cpu/product_close.h"
 #include "kernels/cpu/tables.h"
 
@@ -28,6 +28,20 @@ struct amx_scratch {
     float acc[KRN_V_MAX * AMX_SUMS]; /* sums of each segment: [s][row][2][16] */
 };
 
+/* The instructions by themselves: compilers' forms of them do not all say that memory is read. */
+#define TILE_ZERO(t) __asm__ volatile("tilezero %%tmm" #t ::)
+#define TILE_LOAD(t, at, stride)                                                                   \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"((const void *)(at)),                    \
+                     "r"((size_t)(stride))                                                         \
+                     : "memory")
+#define TILE_STORE(t, at, stride)                                                                  \
+    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"((void *)(at)),                      \
+                     "r"((size_t)(stride))                                                         \
+                     : "memory")
+#define TILE_FMA(sum, rows, weights)                                                               \
+    __asm__ volatile("tdpbf16ps %%tmm" #weights ", %%tmm" #rows ", %%tmm" #sum ::)
+#define TILE_RELEASE() __asm__ volatile("tilerelease" ::)
+
 /* Tiles 0 to 3 are sums: rows a or b by block 0 or 1; 4 and 5 rows, 6 and 7 weights. */
 static void amx_configure(uint32_t rows_a, uint32_t rows_b) {
     struct amx_shape s = {.palette = 1};
@@ -35,26 +49,25 @@ static void amx_configure(uint32_t rows_a, uint32_t rows_b) {
         s.bytes[i] = 64;
         s.rows[i] = (uint8_t)(i >= 6 ? 16 : i == 0 || i == 1 || i == 4 ? rows_a : rows_b);
     }
-    /* not _tile_loadconfig: gcc's says that 8 of the 64 bytes are read, and the rest is dropped */
     __asm__ volatile("ldtilecfg %0" ::"m"(s));
 }
 
 /* steps K-steps of rows a and b with two neighbouring blocks. */
 static void amx_2_2(const char *a, const char *b, size_t ldq, const char *w, size_t wb,
                     uint32_t steps) {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    TILE_ZERO(2);
+    TILE_ZERO(3);
     for (uint32_t s = 0; s < steps; s++, a += 64, b += 64, w += BF16_STEP_BYTES) {
-        _tile_loadd(4, a, ldq);
-        _tile_loadd(6, w, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, w + wb, 64);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, b, ldq);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
+        TILE_LOAD(4, a, ldq);
+        TILE_LOAD(6, w, 64);
+        TILE_FMA(0, 4, 6);
+        TILE_LOAD(7, w + wb, 64);
+        TILE_FMA(1, 4, 7);
+        TILE_LOAD(5, b, ldq);
+        TILE_FMA(2, 5, 6);
+        TILE_FMA(3, 5, 7);
     }
 }
 
@@ -64,37 +77,37 @@ static inline void amx_ahead(const char *w) {
 }
 
 static void amx_1_2(const char *a, size_t ldq, const char *w, size_t wb, uint32_t steps) {
-    _tile_zero(0);
-    _tile_zero(1);
+    TILE_ZERO(0);
+    TILE_ZERO(1);
     for (uint32_t s = 0; s < steps; s++, a += 64, w += BF16_STEP_BYTES) {
         amx_ahead(w);
         amx_ahead(w + wb);
-        _tile_loadd(4, a, ldq);
-        _tile_loadd(6, w, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, w + wb, 64);
-        _tile_dpbf16ps(1, 4, 7);
+        TILE_LOAD(4, a, ldq);
+        TILE_LOAD(6, w, 64);
+        TILE_FMA(0, 4, 6);
+        TILE_LOAD(7, w + wb, 64);
+        TILE_FMA(1, 4, 7);
     }
 }
 
 static void amx_2_1(const char *a, const char *b, size_t ldq, const char *w, uint32_t steps) {
-    _tile_zero(0);
-    _tile_zero(2);
+    TILE_ZERO(0);
+    TILE_ZERO(2);
     for (uint32_t s = 0; s < steps; s++, a += 64, b += 64, w += BF16_STEP_BYTES) {
-        _tile_loadd(4, a, ldq);
-        _tile_loadd(6, w, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(5, b, ldq);
-        _tile_dpbf16ps(2, 5, 6);
+        TILE_LOAD(4, a, ldq);
+        TILE_LOAD(6, w, 64);
+        TILE_FMA(0, 4, 6);
+        TILE_LOAD(5, b, ldq);
+        TILE_FMA(2, 5, 6);
     }
 }
 
 static void amx_1_1(const char *a, size_t ldq, const char *w, uint32_t steps) {
-    _tile_zero(0);
+    TILE_ZERO(0);
     for (uint32_t s = 0; s < steps; s++, a += 64, w += BF16_STEP_BYTES) {
-        _tile_loadd(4, a, ldq);
-        _tile_loadd(6, w, 64);
-        _tile_dpbf16ps(0, 4, 6);
+        TILE_LOAD(4, a, ldq);
+        TILE_LOAD(6, w, 64);
+        TILE_FMA(0, 4, 6);
     }
 }
 
@@ -118,13 +131,13 @@ static void amx_tile(const struct krn_product *p, uint32_t r0, uint32_t rows_a, 
             amx_2_1(a, b, p->ldq, w, steps);
         else
             amx_1_1(a, p->ldq, w, steps);
-        _tile_stored(0, acc, stride);
+        TILE_STORE(0, acc, stride);
         if (nb == 2)
-            _tile_stored(1, acc + KRN_BLOCK, stride);
+            TILE_STORE(1, acc + KRN_BLOCK, stride);
         if (rows_b > 0)
-            _tile_stored(2, acc_b, stride);
+            TILE_STORE(2, acc_b, stride);
         if (rows_b > 0 && nb == 2)
-            _tile_stored(3, acc_b + KRN_BLOCK, stride);
+            TILE_STORE(3, acc_b + KRN_BLOCK, stride);
     }
     product_finish(p, t->acc, r0, rows, b0, nb);
 }
@@ -153,11 +166,105 @@ static void amx_product(const struct krn_product *p, uint32_t block0, uint32_t b
         }
         r0 = end;
     }
-    _tile_release();
+    TILE_RELEASE();
 }
 
 static void amx_round(const float *x, uint32_t k, void *out) {
     krn_bf16_avx512.round(x, k, out);
 }
 
-const struct krn_bf16_fn krn_bf16_amx = {.isa = "amx", .round = amx_round, .product = amx_product};
+static void amx_write(const struct krn_kv *kv, const uint32_t *pages, uint32_t pos, uint32_t head,
+                      const float *k, const float *v) {
+    krn_bf16_avx512.kv_write(kv, pages, pos, head, k, v);
+}
+
+/* Up to sixteen lines by four blocks; as: bytes from line to line of the sums. */
+static void amx_lines_4(const char *x, size_t xs, const char *w, size_t wb, uint32_t steps,
+                        float *acc, size_t as, bool fresh) {
+    if (fresh) {
+        TILE_ZERO(0);
+        TILE_ZERO(1);
+        TILE_ZERO(2);
+        TILE_ZERO(3);
+    } else {
+        TILE_LOAD(0, acc, as);
+        TILE_LOAD(1, acc + 16, as);
+        TILE_LOAD(2, acc + 32, as);
+        TILE_LOAD(3, acc + 48, as);
+    }
+    for (uint32_t s = 0; s < steps; s++, x += 64, w += BF16_STEP_BYTES) {
+        TILE_LOAD(4, x, xs);
+        TILE_LOAD(6, w, 64);
+        TILE_FMA(0, 4, 6);
+        TILE_LOAD(7, w + wb, 64);
+        TILE_FMA(1, 4, 7);
+        TILE_LOAD(6, w + 2 * wb, 64);
+        TILE_FMA(2, 4, 6);
+        TILE_LOAD(7, w + 3 * wb, 64);
+        TILE_FMA(3, 4, 7);
+    }
+    TILE_STORE(0, acc, as);
+    TILE_STORE(1, acc + 16, as);
+    TILE_STORE(2, acc + 32, as);
+    TILE_STORE(3, acc + 48, as);
+}
+
+static void amx_lines_1(const char *x, size_t xs, const char *w, uint32_t steps, float *acc,
+                        size_t as, bool fresh) {
+    if (fresh)
+        TILE_ZERO(0);
+    else
+        TILE_LOAD(0, acc, as);
+    for (uint32_t s = 0; s < steps; s++, x += 64, w += BF16_STEP_BYTES) {
+        TILE_LOAD(4, x, xs);
+        TILE_LOAD(6, w, 64);
+        TILE_FMA(0, 4, 6);
+    }
+    TILE_STORE(0, acc, as);
+}
+
+/* Any number of lines and blocks: tiles of sixteen lines, then what is left. */
+static void amx_lines(struct attend_scratch *t, const uint16_t *x, size_t xs, const void *w,
+                      uint32_t steps, uint32_t blocks, float *acc, size_t as, uint32_t lines,
+                      bool fresh) {
+    size_t wb = (size_t)steps * BF16_STEP_BYTES;
+    for (uint32_t i = 0; i < lines; i += AMX_ROWS) {
+        uint32_t rows = lines - i < AMX_ROWS ? lines - i : AMX_ROWS;
+        if (t->tile_rows != rows)
+            amx_configure(rows, rows);
+        t->tile_rows = rows;
+        const char *from = (const char *)(x + i * xs);
+        float *to = acc + i * as;
+        uint32_t b = 0;
+        for (; b + 4 <= blocks; b += 4)
+            amx_lines_4(from, xs * 2, (const char *)w + b * wb, wb, steps, to + b * 16, as * 4,
+                        fresh);
+        for (; b < blocks; b++)
+            amx_lines_1(from, xs * 2, (const char *)w + b * wb, steps, to + b * 16, as * 4, fresh);
+    }
+}
+
+static void bf16_scores(struct attend_scratch *t, const void *k, uint32_t d, uint32_t i0,
+                        uint32_t i1) {
+    amx_lines(t, t->q_half + i0 * ATTEND_QS, ATTEND_QS, k, krn_bf16_padded(d) / BF16_STEP,
+              KRN_TILE / 16, t->s + i0 * ATTEND_SS, ATTEND_SS, i1 - i0, true);
+}
+
+static void bf16_values(struct attend_scratch *t, const void *v, uint32_t d, uint32_t i0,
+                        uint32_t i1) {
+    amx_lines(t, t->p_half + i0 * ATTEND_PS, ATTEND_PS, v, KRN_TILE / BF16_STEP, d / 16,
+              t->o + i0 * ATTEND_DS, ATTEND_DS, i1 - i0, false);
+}
+
+#include "kernels/cpu/attend_bf16.h"
+
+static void amx_attend(const struct krn_attend *a, uint32_t unit0, uint32_t unit1, void *scratch) {
+    attend_units_bf16(a, unit0, unit1, scratch);
+    TILE_RELEASE();
+}
+
+const struct krn_bf16_fn krn_bf16_amx = {.isa = "amx",
+                                         .round = amx_round,
+                                         .product = amx_product,
+                                         .kv_write = amx_write,
+                                         .attend = amx_attend};

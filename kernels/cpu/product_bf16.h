@@ -6,6 +6,7 @@
 #ifndef KERNELS_CPU_PRODUCT_BF16_H
 #define KERNELS_CPU_PRODUCT_BF16_H
 
+#include "kernels/cpu/attend.h"
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/product_close.h"
 
@@ -74,7 +75,7 @@ VEC_FN v16 bf16_fma(v16 a, v16 b, v16 c) {
     return v_load(z);
 }
 VEC_FN v16 bf16_add(v16 a, v16 b) {
-    v16 r = v_add(a, b);
+    v16 r = v_add(QUARTERS_1(v16, bf16_quarter, a), QUARTERS_1(v16, bf16_quarter, b));
     return QUARTERS_1(v16, bf16_quarter, r);
 }
 #else
@@ -83,12 +84,12 @@ VEC_FN v16 bf16_fma(v16 a, v16 b, v16 c) {
     EACH c.f[i_] = bf16_fma1(a.f[i_], b.f[i_], c.f[i_]);
     return c;
 }
+static float bf16_flushed(float x) {
+    return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
+}
 /* A sum of two fp32 that is tiny is exact. */
 VEC_FN v16 bf16_add(v16 a, v16 b) {
-    EACH {
-        float r = a.f[i_] + b.f[i_];
-        a.f[i_] = fabsf(r) < 0x1p-126f ? copysignf(0.0f, r) : r;
-    }
+    EACH a.f[i_] = bf16_flushed(bf16_flushed(a.f[i_]) + bf16_flushed(b.f[i_]));
     return a;
 }
 #endif
@@ -121,13 +122,30 @@ struct bf16_scratch {
     float x[BF16_FLOATS]; /* rows widened: [row][k / 2][2] */
 };
 
-/* acc[r][b][16] = K-steps [0, steps) of R rows x times NB blocks; xs: floats from row to row, wb:
- * elements from block to block. */
-VEC_FN void bf16_body(const int R, const int NB, const float *x, size_t xs, const uint16_t *w,
-                      size_t wb, uint32_t steps, float *acc) {
+/* Rows by blocks; `as` floats from row to row of acc, xs of x; wb elements from block to block. */
+struct bf16_tile {
+    const float *x;
+    size_t xs;
+    const uint16_t *w;
+    size_t wb;
+    uint32_t steps;
+    float *acc;
+    size_t as;
+    bool fresh;
+};
+
+/* acc[r][b][16] continues (or, when fresh, starts at +0) with the K-steps of R rows and NB
+ * blocks. */
+VEC_FN void bf16_body(const int R, const int NB, const struct bf16_tile *t) {
     v16 sum[16];
-    UNROLL for (int i = 0; i < R * NB; i++) sum[i] = v_zero();
-    for (uint32_t s = 0; s < steps; s++, x += BF16_STEP, w += BF16_STEP * KRN_BLOCK) {
+    const float *x = t->x;
+    const uint16_t *w = t->w;
+    const size_t xs = t->xs, wb = t->wb;
+    UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int b = 0; b < NB; b++) sum[r * NB + b] =
+            t->fresh ? v_zero() : v_load(t->acc + r * t->as + b * 16);
+    }
+    for (uint32_t s = 0; s < t->steps; s++, x += BF16_STEP, w += BF16_STEP * KRN_BLOCK) {
         v16 even[16], odd[16];
         UNROLL for (int i = 0; i < R * NB; i++) even[i] = odd[i] = v_zero();
         UNROLL for (int k = 0; k < BF16_STEP / 2; k++) {
@@ -145,30 +163,30 @@ VEC_FN void bf16_body(const int R, const int NB, const float *x, size_t xs, cons
         UNROLL for (int i = 0; i < R * NB; i++) sum[i] =
             bf16_add(sum[i], bf16_add(even[i], odd[i]));
     }
-    UNROLL for (int i = 0; i < R * NB; i++) v_store(acc + i * 16, sum[i]);
+    UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int b = 0; b < NB; b++) v_store(t->acc + r * t->as + b * 16, sum[r * NB + b]);
+    }
 }
 
-typedef void (*bf16_tile_fn)(const float *x, size_t xs, const uint16_t *w, size_t wb,
-                             uint32_t steps, float *acc);
+typedef void (*bf16_tile_fn)(const struct bf16_tile *t);
 #define BF16_TILE(R, NB)                                                                           \
-    static void bf16_tile_##R##_##NB(const float *x, size_t xs, const uint16_t *w, size_t wb,      \
-                                     uint32_t steps, float *acc) {                                 \
-        bf16_body(R, NB, x, xs, w, wb, steps, acc);                                                \
+    static void bf16_tile_##R##_##NB(const struct bf16_tile *t) {                                  \
+        bf16_body(R, NB, t);                                                                       \
     }
 BF16_TILES(BF16_TILE)
 #define BF16_ENTRY(R, NB) [R][NB] = bf16_tile_##R##_##NB,
 static const bf16_tile_fn bf16_tile[BF16_ROWS + 1][BF16_BLOCKS + 1] = {BF16_TILES(BF16_ENTRY)};
 
-/* The segments' sums of nr rows and nb blocks. Never inlined: the mode of the thread must be set
- * before its first operation and reset after its last. */
-static __attribute__((noinline)) void bf16_segments(const struct krn_product *p, const float *x,
-                                                    size_t xs, const uint16_t *w, uint32_t nr,
-                                                    uint32_t nb, float *acc) {
-    uint32_t padded = krn_bf16_padded(p->w->k), steps = padded / BF16_STEP / p->segments;
-    for (uint32_t s = 0; s < p->segments; s++)
-        bf16_tile[nr][nb](x + (size_t)s * steps * BF16_STEP, xs,
-                          w + (size_t)s * steps * BF16_STEP * KRN_BLOCK, (size_t)padded * KRN_BLOCK,
-                          steps, acc + (size_t)s * nr * nb * 16);
+/* The segments' sums of nr rows and nb blocks; t is the first segment's tile. Never inlined: the
+ * mode of the thread must be set before its first operation and reset after its last. */
+static __attribute__((noinline)) void bf16_segments(struct bf16_tile t, uint32_t segments,
+                                                    uint32_t nr, uint32_t nb) {
+    for (uint32_t s = 0; s < segments; s++) {
+        bf16_tile[nr][nb](&t);
+        t.x += (size_t)t.steps * BF16_STEP;
+        t.w += (size_t)t.steps * BF16_STEP * KRN_BLOCK;
+        t.acc += nr * t.as;
+    }
 }
 
 static void bf16_widen_rows(const struct krn_product *p, uint32_t r0, uint32_t nr, size_t xs,
@@ -197,7 +215,15 @@ static void bf16_rows(const struct krn_product *p, uint32_t block0, uint32_t blo
         for (uint32_t i = 0; i < tiles; i++) {
             uint32_t first = nr * i / tiles, n = nr * (i + 1) / tiles - first;
             uint32_t mode = bf16_flush();
-            bf16_segments(p, t->x + first * padded, padded, w, n, nb, t->acc);
+            bf16_segments((struct bf16_tile){.x = t->x + first * padded,
+                                             .xs = padded,
+                                             .w = w,
+                                             .wb = padded * KRN_BLOCK,
+                                             .steps = (uint32_t)padded / BF16_STEP / p->segments,
+                                             .acc = t->acc,
+                                             .as = nb * 16,
+                                             .fresh = true},
+                          p->segments, n, nb);
             bf16_flush_end(mode);
             product_finish(p, t->acc, r0 + first, n, b, nb);
         }
@@ -221,16 +247,95 @@ static void bf16_product(const struct krn_product *p, uint32_t block0, uint32_t 
 static void bf16_round(const float *x, uint32_t k, void *out) {
     uint16_t *h = out;
     uint32_t padded = krn_bf16_padded(k), i = 0;
-#if defined(KRN_ISA_AVX512) || defined(KRN_ISA_AVX2)
     for (; i + 16 <= k; i += 16)
         v_store_bf16(h + i, v_load(x + i));
-#endif
     for (; i < k; i++)
-        h[i] = krn_bf16_of(x[i]);
+        h[i] = krn_round_bf16(x[i]);
     for (; i < padded; i++)
         h[i] = 0;
 }
 
-const struct krn_bf16_fn BF16_FN = {.isa = VEC_ISA, .round = bf16_round, .product = bf16_product};
+/* Rows by blocks of any size, of one segment. */
+static __attribute__((noinline)) void bf16_lines(struct bf16_tile t, uint32_t rows,
+                                                 uint32_t blocks) {
+    uint32_t tiles = (rows + BF16_ROWS - 1) / BF16_ROWS;
+    const struct bf16_tile whole = t;
+    for (uint32_t i = 0; i < tiles; i++) {
+        uint32_t r = rows * i / tiles, nr = rows * (i + 1) / tiles - r;
+        for (uint32_t b = 0, nb; b < blocks; b += nb) {
+            nb = BF16_WIDE(nr);
+            while (nb > blocks - b)
+                nb /= 2;
+            t.x = whole.x + r * t.xs;
+            t.w = whole.w + b * t.wb;
+            t.acc = whole.acc + r * t.as + b * 16;
+            bf16_tile[nr][nb](&t);
+        }
+    }
+}
+
+static void bf16_scores(struct attend_scratch *t, const void *k, uint32_t d, uint32_t i0,
+                        uint32_t i1) {
+    uint32_t padded = krn_bf16_padded(d), mode = bf16_flush();
+    bf16_lines((struct bf16_tile){.x = t->q + i0 * ATTEND_DS,
+                                  .xs = ATTEND_DS,
+                                  .w = k,
+                                  .wb = (size_t)padded * 16,
+                                  .steps = padded / BF16_STEP,
+                                  .acc = t->s + i0 * ATTEND_SS,
+                                  .as = ATTEND_SS,
+                                  .fresh = true},
+               i1 - i0, KRN_TILE / 16);
+    bf16_flush_end(mode);
+}
+
+static void bf16_values(struct attend_scratch *t, const void *v, uint32_t d, uint32_t i0,
+                        uint32_t i1) {
+    uint32_t mode = bf16_flush();
+    bf16_lines((struct bf16_tile){.x = t->s + i0 * ATTEND_SS,
+                                  .xs = ATTEND_SS,
+                                  .w = v,
+                                  .wb = KRN_TILE * 16,
+                                  .steps = KRN_TILE / BF16_STEP,
+                                  .acc = t->o + i0 * ATTEND_DS,
+                                  .as = ATTEND_DS,
+                                  .fresh = false},
+               i1 - i0, d / 16);
+    bf16_flush_end(mode);
+}
+
+#include "kernels/cpu/attend_bf16.h"
+
+/* Keys of position j: for each pair of dimensions 16 keys side by side; values: for each dimension
+ * pairs of keys. */
+static void bf16_kv_write(const struct krn_kv *kv, const uint32_t *pages, uint32_t pos,
+                          uint32_t head, const float *k, const float *v) {
+    uint32_t slot = pos % kv->page_tokens, tiles = kv->page_tokens / KRN_TILE, d = kv->head_dim;
+    uint32_t j = slot % KRN_TILE, padded = krn_bf16_padded(d);
+    unsigned char *tile = kv->pool + pages[pos / kv->page_tokens] * kv->page_bytes + kv->layer_off +
+                          (head * tiles + slot / KRN_TILE) * krn_bf16_tile_bytes(d);
+    uint16_t *keys = (uint16_t *)(void *)tile + (size_t)(j / 16) * padded * 16 + j % 16 * 2;
+    uint16_t *values =
+        (uint16_t *)(void *)(tile + krn_bf16_keys_bytes(d)) + (size_t)(j / 2) * 32 + j % 2;
+    uint16_t half[KRN_HEAD_MAX];
+    for (uint32_t i = 0; i < padded; i += 16)
+        v_store_bf16(half + i, i < d ? v_load(k + i) : v_zero());
+    for (uint32_t i = 0; i < padded; i += 2)
+        memcpy(keys + (size_t)i * 16, half + i, 2 * sizeof *half);
+    for (uint32_t i = 0; i < d; i += 16)
+        v_store_bf16(half + i, v_load(v + i));
+    for (uint32_t i = 0; i < d; i++)
+        values[(size_t)(i / 16) * (KRN_TILE / 2) * 32 + i % 16 * 2] = half[i];
+}
+
+static void bf16_attend(const struct krn_attend *a, uint32_t unit0, uint32_t unit1, void *scratch) {
+    attend_units_bf16(a, unit0, unit1, scratch);
+}
+
+const struct krn_bf16_fn BF16_FN = {.isa = VEC_ISA,
+                                    .round = bf16_round,
+                                    .product = bf16_product,
+                                    .kv_write = bf16_kv_write,
+                                    .attend = bf16_attend};
 
 #endif

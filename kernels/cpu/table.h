@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The table of the instruction set that the including file chose.
  */
-#include "kernels/cpu/attend.h"
+#include "kernels/cpu/attend_f32.h"
 #include "kernels/cpu/draw_passes.h"
 #include "kernels/cpu/product.h"
-#ifndef KRN_ISA_NEON /* there the plain form serves amx-bf16 */
 #include "kernels/cpu/product_bf16.h"
-#endif
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/tables.h"
 

@@ -91,6 +91,22 @@ VEC_FN v16 v_load_odd(const uint16_t *p) {
     return (v16){v_quarter_odd(p), v_quarter_odd(p + 8), v_quarter_odd(p + 16),
                  v_quarter_odd(p + 24)};
 }
+/* Rounded to bf16 (numerics.md 15.1). */
+VEC_FN void v_quarter_store_bf16(uint16_t *p, float32x4_t x) {
+    uint32x4_t u = vreinterpretq_u32_f32(x), h = vshrq_n_u32(u, 16);
+    uint32x4_t size = vandq_u32(u, vdupq_n_u32(0x7fffffffu));
+    uint32x4_t up = vaddq_u32(vandq_u32(h, vdupq_n_u32(1)), vdupq_n_u32(0x7fffu));
+    uint32x4_t r = vshrq_n_u32(vaddq_u32(u, up), 16);
+    r = vbslq_u32(vcltq_u32(size, vdupq_n_u32(0x00800000u)), vandq_u32(h, vdupq_n_u32(0x8000u)), r);
+    r = vbslq_u32(vcgtq_u32(size, vdupq_n_u32(0x7f800000u)), vorrq_u32(h, vdupq_n_u32(0x40u)), r);
+    vst1_u16(p, vmovn_u32(r));
+}
+VEC_FN void v_store_bf16(uint16_t *p, v16 x) {
+    v_quarter_store_bf16(p, x.a);
+    v_quarter_store_bf16(p + 4, x.b);
+    v_quarter_store_bf16(p + 8, x.c);
+    v_quarter_store_bf16(p + 12, x.d);
+}
 VEC_FN v16 v_load_f16(const uint16_t *p) {
     float16x8_t lo = vreinterpretq_f16_u16(vld1q_u16(p));
     float16x8_t hi = vreinterpretq_f16_u16(vld1q_u16(p + 8));

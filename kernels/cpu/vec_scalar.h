@@ -72,6 +72,10 @@ VEC_FN v16 v_load_odd(const uint16_t *p) {
     EACH r.f[i_] = krn_widen_bf16(p[2 * i_ + 1]);
     return r;
 }
+/* Rounded to bf16 (numerics.md 15.1). */
+VEC_FN void v_store_bf16(uint16_t *p, v16 a) {
+    EACH p[i_] = krn_round_bf16(a.f[i_]);
+}
 VEC_FN v16 v_load_f16(const uint16_t *p) {
     v16 r;
     EACH r.f[i_] = krn_widen_f16(p[i_]);

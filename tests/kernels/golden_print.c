@@ -30,7 +30,7 @@ static void print(const struct krn_rowfn *fn, bool named, void *memory) {
 }
 
 static void print_bf16(void) {
-    static const char *const names[] = {"scalar", "avx2", "avx512", "amx"};
+    static const char *const names[] = {"scalar", "avx2", "avx512", "amx", "neon"};
     void *memory = kit_alloc(krn_bf16_golden_bytes());
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
         if (krn_bf16_named(names[i]) != NULL)

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Attention: every table against the oracle over contiguous keys; positions around every border,
- * shuffled pages, NaN in every slot that no row may see, windows, head shards and cuts.
+ * Attention over fp32 and bf16 keys and values: every table and form against the oracle over
+ * contiguous keys; positions around every border, shuffled pages, NaN in every slot that no row may
+ * see, windows, head shards and cuts.
  */
 #include "tests/harness.h"
 
+#include "kernels/cpu/bf16.h"
 #include "kernels/oracle_rows.h"
 #include "tests/kernels/kit.h"
 
-static const struct krn_rowfn *table[4];
-static unsigned n_tables;
+enum { TABLES = 8 };
+
+/* Row functions; from n_f32 on they are those of bf16's forms. */
+static const struct krn_rowfn *table[TABLES];
+static struct krn_rowfn half_table[5];
+static unsigned n_f32, n_tables;
 static void *scratch;
 
 /* A sequence with its keys in shuffled pages of a poisoned pool and, for the oracle, side by side.
@@ -18,7 +24,12 @@ struct bed {
     struct krn_kv kv;
     uint32_t *pages, n_pages;
     float *keys, *values;
+    bool half; /* keys and values are kept as bf16 */
 };
+
+static bool is_half(const struct krn_rowfn *fn) {
+    return fn >= half_table && fn < half_table + 5;
+}
 
 static void bed_write(struct bed *b, const struct krn_rowfn *fn, uint32_t pos) {
     size_t width = (size_t)b->kv_heads * b->head_dim;
@@ -28,7 +39,7 @@ static void bed_write(struct bed *b, const struct krn_rowfn *fn, uint32_t pos) {
 }
 
 static void bed_open(struct bed *b, struct kit_rand *r, uint32_t context, uint32_t kv_heads,
-                     uint32_t head_dim, uint32_t page_tokens, enum kit_values kind) {
+                     uint32_t head_dim, uint32_t page_tokens, enum kit_values kind, bool half) {
     size_t width = (size_t)kv_heads * head_dim;
     uint32_t n = (context + page_tokens - 1) / page_tokens + 3;
     uint64_t layer = (uint64_t)page_tokens * width * 2 * sizeof(float);
@@ -41,7 +52,7 @@ static void bed_open(struct bed *b, struct kit_rand *r, uint32_t context, uint32
     b->kv.pool = kit_alloc(n * b->kv.page_bytes);
     float *all = (float *)(void *)b->kv.pool;
     /* what an earlier owner of the page may have left: NaN, or keys that would win every maximum */
-    float poison = kit_below(r, 2) != 0 ? NAN : 1000.0f;
+    float poison = krn_float(kit_below(r, 2) != 0 ? 0xffffffffu : 0x447a447au);
     for (size_t i = 0; i < n * b->kv.page_bytes / sizeof(float); i++)
         all[i] = poison;
     b->pages = kit_alloc(n * sizeof *b->pages);
@@ -56,6 +67,7 @@ static void bed_open(struct bed *b, struct kit_rand *r, uint32_t context, uint32
     b->values = kit_floats(context * width);
     kit_fill(r, b->keys, context * width, kind);
     kit_fill(r, b->values, context * width, kind);
+    b->half = half;
 }
 
 static void bed_close(struct bed *b) {
@@ -77,12 +89,18 @@ static void check_span(struct bed *b, struct kit_rand *r, const struct ask *ask,
     size_t width = (size_t)ask->heads * b->head_dim, kvw = (size_t)b->kv_heads * b->head_dim;
     float *q = kit_floats(rows * width), *want = kit_floats(rows * width),
           *got = kit_floats(rows * width);
-    (void)kvw;
+    float *keys = kit_floats(b->context * kvw), *values = kit_floats(b->context * kvw);
+    memcpy(keys, b->keys, b->context * kvw * sizeof *keys);
+    memcpy(values, b->values, b->context * kvw * sizeof *values);
+    if (b->half) {
+        krn_oracle_round_bf16(keys, (uint32_t)(b->context * kvw));
+        krn_oracle_round_bf16(values, (uint32_t)(b->context * kvw));
+    }
     kit_fill(r, q, rows * width, KIT_TAME);
     for (uint32_t i = 0; i < rows; i++) {
         struct krn_oracle_attend o = {.q = q + i * width,
-                                      .keys = b->keys,
-                                      .values = b->values,
+                                      .keys = keys,
+                                      .values = values,
                                       .pos = first_pos + i,
                                       .heads = ask->heads,
                                       .kv_heads = b->kv_heads,
@@ -91,7 +109,7 @@ static void check_span(struct bed *b, struct kit_rand *r, const struct ask *ask,
                                       .segment = ask->segment,
                                       .scale = ask->scale,
                                       .out = want + i * width};
-        krn_oracle_attend(&o);
+        (b->half ? krn_oracle_attend_bf16 : krn_oracle_attend)(&o);
     }
     struct krn_span span = {
         .first_row = 0, .rows = rows, .first_pos = first_pos, .pages = b->pages};
@@ -122,6 +140,8 @@ static void check_span(struct bed *b, struct kit_rand *r, const struct ask *ask,
     free(q);
     free(want);
     free(got);
+    free(keys);
+    free(values);
 }
 
 /* Grows a sequence row by row or span by span; every slot beyond is still NaN. */
@@ -129,7 +149,7 @@ static void check_growth(struct kit_rand *r, const struct krn_rowfn *fn, const s
                          uint32_t context, uint32_t kv_heads, uint32_t head_dim,
                          uint32_t page_tokens, uint32_t step_max, enum kit_values kind) {
     struct bed b;
-    bed_open(&b, r, context, kv_heads, head_dim, page_tokens, kind);
+    bed_open(&b, r, context, kv_heads, head_dim, page_tokens, kind, is_half(fn));
     for (uint32_t pos = 0; pos < context;) {
         uint32_t rows = 1 + kit_below(r, step_max);
         if (rows > context - pos)
@@ -183,6 +203,27 @@ START_TEST(hostile_values) {
 }
 END_TEST
 
+/* A value that is not finite reaches the rows that see it and no row before them. */
+START_TEST(later_values_stay_unseen) {
+    struct kit_rand r = {18, 0};
+    enum { CONTEXT = 90, D = 48, WIDTH = 2 * D };
+    for (unsigned t = 0; t < n_tables; t++)
+        for (uint32_t bad = 60; bad < 80; bad += 7) {
+            struct bed b;
+            struct ask ask = {4, 0, 64, 0.25f};
+            bed_open(&b, &r, CONTEXT, 2, D, 64, KIT_TAME, t >= n_f32);
+            b.values[bad * WIDTH + 3] = bad % 2 != 0 ? NAN : INFINITY;
+            b.values[bad * WIDTH + D + 17] = -INFINITY;
+            for (uint32_t pos = 0; pos < CONTEXT; pos++)
+                bed_write(&b, table[t], pos);
+            check_span(&b, &r, &ask, table[t], 58, KRN_SPAN_ROWS);
+            ask.window = 20;
+            check_span(&b, &r, &ask, table[t], 58, KRN_SPAN_ROWS);
+            bed_close(&b);
+        }
+}
+END_TEST
+
 /* The default segment, around its border. */
 START_TEST(long_context) {
     struct kit_rand r = {15, 0};
@@ -190,7 +231,7 @@ START_TEST(long_context) {
     for (unsigned t = 0; t < n_tables; t++) {
         struct bed b;
         struct ask ask = {2, 0, 1024, 0.25f};
-        bed_open(&b, &r, CONTEXT, 1, 32, 64, KIT_TAME);
+        bed_open(&b, &r, CONTEXT, 1, 32, 64, KIT_TAME, t >= n_f32);
         for (uint32_t pos = 0; pos < CONTEXT; pos++)
             bed_write(&b, table[t], pos);
         static const uint32_t at[] = {1008, 1015, 1023, 1024, 1040, 2040, 2047, 2048, 2060};
@@ -218,7 +259,7 @@ START_TEST(head_shards) {
     for (unsigned t = 0; t < n_tables; t++)
         for (uint32_t kv = 1; kv <= 8; kv *= 2) {
             struct bed b;
-            bed_open(&b, &r, FIRST + ROWS, kv, D, 64, KIT_TAME);
+            bed_open(&b, &r, FIRST + ROWS, kv, D, 64, KIT_TAME, t >= n_f32);
             for (uint32_t pos = 0; pos < FIRST + ROWS; pos++)
                 bed_write(&b, table[t], pos);
             float *q = kit_floats(ROWS * HEADS * D), *want = kit_floats(ROWS * HEADS * D),
@@ -241,7 +282,7 @@ START_TEST(head_shards) {
                 for (uint32_t rank = 0; rank < world; rank++) {
                     struct bed s;
                     uint32_t mine = kv >= world ? kv / world : 1, first = rank * kv / world;
-                    bed_open(&s, &r, FIRST + ROWS, mine, D, 64, KIT_TAME);
+                    bed_open(&s, &r, FIRST + ROWS, mine, D, 64, KIT_TAME, t >= n_f32);
                     for (uint32_t pos = 0; pos < FIRST + ROWS; pos++) {
                         memcpy(s.keys + pos * mine * D, b.keys + (pos * kv + first) * D,
                                mine * D * sizeof(float));
@@ -271,14 +312,29 @@ START_TEST(head_shards) {
 END_TEST
 
 int main(void) {
-    n_tables = kit_tables(table);
+    static const char *const forms[] = {"scalar", "avx2", "avx512", "amx", "neon"};
+    static const char *const names[] = {"bf16 scalar", "bf16 avx2", "bf16 avx512", "bf16 amx",
+                                        "bf16 neon"};
+    n_tables = n_f32 = kit_tables(table);
+    for (unsigned i = 0; i < 5; i++) {
+        const struct krn_bf16_fn *form = krn_bf16_named(forms[i]);
+        if (form == NULL)
+            continue;
+        half_table[i] = *krn_rowfn_pick("scalar");
+        half_table[i].isa = names[i];
+        half_table[i].kv_write = form->kv_write;
+        half_table[i].attend = form->attend;
+        table[n_tables++] = &half_table[i];
+    }
     scratch = kit_alloc(KRN_SCRATCH_BYTES);
     Suite *suite = suite_create("attend");
     TCase *tc = tcase_create("attend");
+    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, every_position);
     tcase_add_test(tc, every_shape);
     tcase_add_test(tc, windows);
     tcase_add_test(tc, hostile_values);
+    tcase_add_test(tc, later_values_stay_unseen);
     tcase_add_test(tc, long_context);
     tcase_add_test(tc, sharp_scores);
     tcase_add_test(tc, head_shards);
