@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Profile `q8` with AMX: sixteen rows or more go through tiles of 8 rows by 32 inputs by 16 outputs,
- * one a cell, two blocks side by side; fewer, and Q6_K with its halves of 16 inputs, through VNNI.
- * The weights of two blocks are made bytes once for all rows of a call.
+ * Profile `q8` with AMX: sixteen rows or more go through tiles of 8 rows by 32 inputs by 16
+ * outputs, one a cell, two blocks side by side; fewer rows, and Q6_K with its halves of 16 inputs,
+ * through VNNI. The weights of two blocks are made bytes once for all rows of a call.
  */
 #define KRN_ISA_AVX512
 #include "kernels/cpu/amx.h"
