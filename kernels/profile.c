@@ -22,7 +22,7 @@ static const struct {
 } profiles[] = {
     {"portable", 1, 16, KRN_F32, KRN_F32},
     {"amx-bf16", 1, 32, KRN_BF16, KRN_BF16},
-    {"q8", 1, 32, KRN_Q8_0, KRN_F32},
+    {"q8", 2, 32, KRN_Q8_0, KRN_BF16},
 };
 enum { PROFILES = sizeof profiles / sizeof profiles[0] };
 
