@@ -134,7 +134,7 @@ void krn_oracle_block(enum krn_dtype type, const void *data, uint64_t i,
     case KRN_Q8_0:
         b = all + 34 * (i / 32);
         for (uint32_t e = 0; e < 32; e++)
-            out->whole[e] = ((const signed char *)b)[2 + e];
+            out->whole[e] = (int)b[2 + e] - 256 * (b[2 + e] >> 7);
         break;
     case KRN_Q4_0:
         b = all + 18 * (i / 32);

@@ -503,8 +503,8 @@ START_TEST(test_lost_segments) {
     read_all(); /* they were removed from the index: counted once */
     EXPECT_EQ(truth->counts.lost_segments, 0);
     some_records();
-    snprintf(path, sizeof path, "%s/segment-%05u", w.folder, 1);
-    snprintf(other, sizeof other, "%s/segment-%05u", w.folder, 2);
+    snprintf(path, sizeof path, "%s/segment-%05d", w.folder, 1);
+    snprintf(other, sizeof other, "%s/segment-%05d", w.folder, 2);
     EXPECT(rename(path, other) == 0);
     for (uint32_t key = 0; key < KEYS; key++)
         if (truth->key[key].state == HELD)
