@@ -171,10 +171,10 @@ START_TEST(rows_round) {
                 }
                 ck_assert_int_eq(row.sum[b], sum);
                 ck_assert_int_eq(row.half[b], half);
-                float scale[1] = {!finite ? NAN : most < 0x1p-100f ? 0.0f : most / 127.0f};
-                float edge[1] = {scale[0] * (float)sum};
-                kit_equal(&row.scale[b], scale, 1, "%s scale", form[f]->isa);
-                kit_equal(&row.edge[b], edge, 1, "%s edge", form[f]->isa);
+                float scale = !finite ? NAN : most < 0x1p-100f ? 0.0f : most / 127.0f;
+                const float want[2] = {scale, scale * (float)sum};
+                const float got[2] = {row.scale[b], row.edge[b]};
+                kit_equal(got, want, 2, "%s scale and edge", form[f]->isa);
             }
             free(q);
         }
