@@ -170,8 +170,11 @@ class Peer:
         return {f"prompt {row['n_prompt']}": row["avg_ts"] for row in self.lines(text)}
 
     def decode(self):
-        text, _, _ = run([*self.batched, "-c", 2048, "-npp", 64, "-ntg", 160, "-npl", "1,8"])
-        return {f"decode {row['pl']}": row["speed_tg"] for row in self.lines(text)}
+        """Alone by the tool that is faster at it."""
+        text, _, _ = run([*self.single, "-p", 0, "-n", 160, "-d", 64, "-r", 1])
+        alone = self.lines(text)[-1]["avg_ts"]
+        text, _, _ = run([*self.batched, "-c", 2048, "-npp", 64, "-ntg", 160, "-npl", 8])
+        return {"decode 1": alone, "decode 8": self.lines(text)[-1]["speed_tg"]}
 
     def memory(self):
         _, _, resident = run([*self.batched, "-c", CONTEXT, "-npp", 64, "-ntg", 160, "-npl", 1])
