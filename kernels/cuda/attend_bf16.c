@@ -8,7 +8,8 @@ enum {
     NARROW_BLOCKS_AN_SM = 2,
     NARROW_SUMS_BYTES = (16 * 68 + 4 * 16) * 4,
     WIDE_THREADS = 256,
-    STAGES = 3,
+    STAGES = 3, /* one more in wide on Hopper */
+    BARRIERS_BYTES = 1024,
     SPLIT_BELOW_BLOCKS_AN_SM = 4 /* more (span, head) pairs than that fill the machine unsplit */
 };
 
@@ -23,8 +24,13 @@ static uint32_t chunks(const struct krn_cuda_attend_bf16 *a, uint32_t lines) {
     return (a->heads / a->kv_heads + each - 1) / each;
 }
 
-static int wide_possible(const struct krn_cuda_attend_bf16 *a) {
-    return a->head_dim <= KRN_ATTEND_HEAD_WIDE;
+/* On Hopper wide reads whole panels by wgmma; other heads go narrow there. */
+static int hopper(const struct krn_cuda_machine *m) {
+    return m->major == 9 && m->minor == 0;
+}
+
+static int wide_possible(const struct krn_cuda_attend_bf16 *a, const struct krn_cuda_machine *m) {
+    return a->head_dim <= KRN_ATTEND_HEAD_WIDE && (!hopper(m) || a->head_dim % KRN_BF16_SIDE == 0);
 }
 
 uint64_t krn_cuda_attend_work(uint32_t head_dim, uint32_t items_max) {
@@ -59,7 +65,7 @@ void krn_cuda_attend_cut(const struct krn_cuda_attend_bf16 *a, const struct krn_
     for (int wide = 1; wide >= 0; wide--)
         for (uint32_t i = 0; i < n_seqs; i++) {
             uint32_t each = wide ? wide_rows : narrow_rows;
-            if ((wide_possible(a) && seqs[i].rows >= wide_from) != wide)
+            if ((wide_possible(a, m) && seqs[i].rows >= wide_from) != wide)
                 continue;
             for (uint32_t r = 0; r < seqs[i].rows; r += each)
                 spans[n++] = (struct krn_cuda_attend_span){
@@ -81,24 +87,33 @@ void krn_cuda_attend_cut(const struct krn_cuda_attend_bf16 *a, const struct krn_
     }
 }
 
+/* On Hopper a warp more brings the tiles, through a ring with barriers. */
 int krn_cuda_attend_bf16_calls(const struct krn_cuda_attend_bf16 *a,
                                const struct krn_cuda_machine *m, struct krn_cuda_call calls[2]) {
-    static const char *const narrow[] = {"krn_attend_bf16_narrow_64", "krn_attend_bf16_narrow_128",
-                                         "krn_attend_bf16_narrow_256"};
+    static const char *const narrow[2][3] = {
+        {"krn_attend_bf16_narrow_64", "krn_attend_bf16_narrow_128", "krn_attend_bf16_narrow_256"},
+        {"krn_attend_bf16_narrow90_64", "krn_attend_bf16_narrow90_128",
+         "krn_attend_bf16_narrow90_256"}};
+    static const char *const wide[2][2] = {
+        {"krn_attend_bf16_wide_64", "krn_attend_bf16_wide_128"},
+        {"krn_attend_bf16_wide90_64", "krn_attend_bf16_wide90_128"}};
     uint32_t panels = krn_bf16_panels(a->head_dim), which = panels <= 2 ? panels - 1 : 2;
-    uint32_t tile = krn_bf16_kv_bytes(a->head_dim);
-    calls[0] = (struct krn_cuda_call){.kernel = narrow[which],
-                                      .grid = {m->sms * NARROW_BLOCKS_AN_SM, 1, 1},
-                                      .block = {NARROW_THREADS, 1, 1},
-                                      .shared = STAGES * tile + NARROW_SUMS_BYTES,
-                                      .args = a,
-                                      .args_bytes = sizeof *a};
-    calls[1] = (struct krn_cuda_call){.kernel = panels == 1 ? "krn_attend_bf16_wide_64"
-                                                            : "krn_attend_bf16_wide_128",
-                                      .grid = {m->sms, 1, 1},
-                                      .block = {WIDE_THREADS, 1, 1},
-                                      .shared = STAGES * tile + WIDE_THREADS * panels * 32 * 4,
-                                      .args = a,
-                                      .args_bytes = sizeof *a};
-    return wide_possible(a) ? 2 : 1;
+    uint32_t tile = krn_bf16_kv_bytes(a->head_dim), on = (uint32_t)hopper(m);
+    calls[0] =
+        (struct krn_cuda_call){.kernel = narrow[on][which],
+                               .grid = {m->sms * NARROW_BLOCKS_AN_SM, 1, 1},
+                               .block = {NARROW_THREADS + 32 * on, 1, 1},
+                               .shared = STAGES * tile + NARROW_SUMS_BYTES + on * BARRIERS_BYTES,
+                               .args = a,
+                               .args_bytes = sizeof *a};
+    if (!wide_possible(a, m))
+        return 1;
+    calls[1] = (struct krn_cuda_call){
+        .kernel = wide[on][which],
+        .grid = {m->sms, 1, 1},
+        .block = {WIDE_THREADS + 128 * on, 1, 1},
+        .shared = (STAGES + on) * tile + WIDE_THREADS * panels * 32 * 4 + on * BARRIERS_BYTES,
+        .args = a,
+        .args_bytes = sizeof *a};
+    return 2;
 }

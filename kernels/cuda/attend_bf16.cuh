@@ -83,21 +83,31 @@ static __device__ __forceinline__ void attend_queries(const struct krn_cuda_atte
     }
 }
 
-/* Scores of eight keys from `key` of the tile on: c = q * k over all of d. */
-template <int KS>
-static __device__ __forceinline__ void attend_scores(float (&c)[4], const uint32_t (&q)[KS][4],
-                                                     uint32_t stage, uint32_t key, uint32_t d,
-                                                     uint32_t lane) {
-    c[0] = c[1] = c[2] = c[3] = 0.0f;
+/* Scores of BLOCKS times eight keys from `key` of the tile on: s = q * k over all of d. Chains of
+ * different keys go side by side. */
+template <int KS, int BLOCKS>
+static __device__ __forceinline__ void attend_scores(float (&s)[BLOCKS * 4],
+                                                     const uint32_t (&q)[KS][4], uint32_t stage,
+                                                     uint32_t key, uint32_t d, uint32_t lane) {
+#pragma unroll
+    for (uint32_t i = 0; i < BLOCKS * 4; i++)
+        s[i] = 0.0f;
 #pragma unroll
     for (uint32_t ks = 0; ks < KS; ks += 2) {
         if (ks * 16 >= d)
             break;
-        uint32_t k[4];
-        tensor_rows8(k, stage + ks / 4 * KRN_BF16_TILE_BYTES, key, ks % 4 / 2, lane);
-        tensor_step(c, q[ks], k);
-        if (ks * 16 + 16 < d)
-            tensor_step(c, q[ks + 1], k + 2);
+        uint32_t k[BLOCKS][4];
+#pragma unroll
+        for (uint32_t i = 0; i < BLOCKS; i++)
+            tensor_rows8(k[i], stage + ks / 4 * KRN_BF16_TILE_BYTES, key + i * 8, ks % 4 / 2, lane);
+#pragma unroll
+        for (uint32_t i = 0; i < BLOCKS; i++)
+            tensor_step(s + 4 * i, q[ks], k[i]);
+        if (ks * 16 + 16 >= d)
+            break;
+#pragma unroll
+        for (uint32_t i = 0; i < BLOCKS; i++)
+            tensor_step(s + 4 * i, q[ks + 1], k[i] + 2);
     }
 }
 
@@ -117,43 +127,72 @@ static __device__ __forceinline__ uint32_t attend_seen(uint32_t pair, uint32_t j
     return pair & (low | high << 16);
 }
 
-static __device__ __forceinline__ bool attend_not_finite(uint32_t pair) {
-    return (pair & 0x7f80u) == 0x7f80u || (pair & 0x7f800000u) == 0x7f800000u;
+/* THREADS threads, all of barrier `barrier`, make a tile's values fit for lines that do not see all
+ * of its keys: what no line of the item sees becomes +0. True when a value that some of the lines
+ * do not see (keys outside [lo_most, hi_least)) is not finite: it must not meet their zero
+ * probabilities. */
+template <uint32_t THREADS>
+static __device__ __forceinline__ bool
+attend_prepare(const struct attend_item &t, uint32_t values, uint32_t base, uint32_t panels,
+               uint32_t lo_most, uint32_t hi_least, uint32_t barrier) {
+    uint32_t lo = t.lo_least(), hi = t.hi_most(), bad = 0;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x % THREADS; i < panels * ATTEND_TILE * 8; i += THREADS) {
+        uint32_t j = base + i / 8 % ATTEND_TILE, v[4], at = values + i * 16;
+        if (j >= lo_most && j < hi_least)
+            continue;
+        if (j < lo || j >= hi) {
+            asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
+            continue;
+        }
+        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                     : "r"(at)
+                     : "memory");
+        for (uint32_t k = 0; k < 4; k++)
+            bad |= (v[k] & 0x7f80u) == 0x7f80u || (v[k] & 0x7f800000u) == 0x7f800000u;
+    }
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); /* wgmma reads them too */
+#endif
+    uint32_t any;
+    asm volatile("{\n\t.reg .pred mine, some;\n\t"
+                 "setp.ne.u32 mine, %1, 0;\n\t"
+                 "bar.red.or.pred some, %2, %3, mine;\n\t"
+                 "selp.u32 %0, 1, 0, some;\n\t}"
+                 : "=r"(any)
+                 : "r"(bad), "r"(barrier), "n"(THREADS)
+                 : "memory");
+    return any != 0;
 }
 
-/* c = step16(c; p, v) where not every line sees every key: key0 is the step's first key. Values
- * that no line sees are left out; one that some lines do not see must not meet their zero
- * probabilities unless it is finite: then each line steps alone, without it. */
-static __device__ __noinline__ void attend_step_alone(const struct attend_item &t, uint32_t line0,
-                                                      float *c, const uint32_t *p, uint32_t b0,
-                                                      uint32_t b1, uint32_t j) {
-    uint32_t lane = threadIdx.x % 32;
+/* c = step16(c; p, v) line by line, each without the values that it does not see; j is the thread's
+ * first key. */
+static __device__ __noinline__ float4 attend_step_alone(const struct attend_item t, uint32_t line0,
+                                                        float4 c, uint4 p, uint2 v, uint32_t j) {
+    uint32_t lane = threadIdx.x % 32, a[4] = {p.x, p.y, p.z, p.w};
+#pragma unroll 1
     for (uint32_t i = 0; i < 16; i++) {
         uint32_t lo = t.lo(line0 + i), hi = t.hi(line0 + i);
-        uint32_t b[2] = {attend_seen(b0, j, lo, hi), attend_seen(b1, j + 8, lo, hi)};
-        float e[4] = {c[0], c[1], c[2], c[3]};
-        tensor_step(e, p, b);
-        if (lane / 4 == i % 8) {
-            c[i / 8 * 2] = e[i / 8 * 2];
-            c[i / 8 * 2 + 1] = e[i / 8 * 2 + 1];
-        }
+        uint32_t b[2] = {attend_seen(v.x, j, lo, hi), attend_seen(v.y, j + 8, lo, hi)};
+        float e[4] = {c.x, c.y, c.z, c.w};
+        tensor_step(e, a, b);
+        if (lane / 4 == i % 8)
+            c = i < 8 ? make_float4(e[0], e[1], c.z, c.w) : make_float4(c.x, c.y, e[2], e[3]);
     }
+    return c;
 }
 
-static __device__ __forceinline__ void
-attend_step_masked(const struct attend_item &t, uint32_t line0, float (&c)[4],
-                   const uint32_t (&p)[4], uint32_t b0, uint32_t b1, uint32_t key0, uint32_t lane) {
-    uint32_t j = key0 + lane % 4 * 2, lo = t.lo_least(), hi = t.hi_most();
-    uint32_t b[2] = {attend_seen(b0, j, lo, hi), attend_seen(b1, j + 8, lo, hi)};
-    bool bad = attend_not_finite(b[0]) || attend_not_finite(b[1]);
-    if (__any_sync(0xffffffffu, bad)) {
-        float e[4] = {c[0], c[1], c[2], c[3]};
-        attend_step_alone(t, line0, e, p, b[0], b[1], j);
-        for (uint32_t i = 0; i < 4; i++)
-            c[i] = e[i];
-    } else {
-        tensor_step(c, p, b);
-    }
+static __device__ __forceinline__ void attend_alone(const struct attend_item &t, uint32_t line0,
+                                                    float *c, const uint32_t (&p)[4], uint32_t b0,
+                                                    uint32_t b1, uint32_t key0) {
+    float4 e = attend_step_alone(t, line0, make_float4(c[0], c[1], c[2], c[3]),
+                                 make_uint4(p[0], p[1], p[2], p[3]), make_uint2(b0, b1),
+                                 key0 + threadIdx.x % 4 * 2);
+    c[0] = e.x;
+    c[1] = e.y;
+    c[2] = e.z;
+    c[3] = e.w;
 }
 
 /* What a thread keeps of its two lines while it walks a segment: the maximum and its own one of the

@@ -101,6 +101,13 @@ static __device__ __forceinline__ uint64_t hopper_matrix(uint32_t at) {
            (uint64_t)(KRN_BF16_ATOM_BYTES >> 4) << 32 | (uint64_t)1 << 62;
 }
 
+/* Describes the same rows as K: columns are the other side, 64 of them a panel, panels panel_bytes
+ * apart; `at` is the first of the step's sixteen rows. */
+static __device__ __forceinline__ uint64_t hopper_matrix_across(uint32_t at, uint32_t panel_bytes) {
+    return (uint64_t)(at >> 4 & 0x3fff) | (uint64_t)(panel_bytes >> 4) << 16 |
+           (uint64_t)(KRN_BF16_ATOM_BYTES >> 4) << 32 | (uint64_t)1 << 62;
+}
+
 static __device__ __forceinline__ void hopper_multiply_begin(void) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }

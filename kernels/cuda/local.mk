@@ -2,13 +2,15 @@
 RH_CUDA_FILES = kernels/cuda/compare.cu
 RH_CUDA_FILES += kernels/cuda/rows_bf16.cu kernels/cuda/product_bf16.cu kernels/cuda/product_bf16_few_sm90a.cu \
 	kernels/cuda/product_bf16_stream_sm90a.cu kernels/cuda/product_bf16_many_sm90a.cu kernels/cuda/oracle_bf16.cu \
-	kernels/cuda/attend_bf16_narrow.cu kernels/cuda/attend_bf16_wide.cu
+	kernels/cuda/attend_bf16_narrow.cu kernels/cuda/attend_bf16_wide.cu \
+	kernels/cuda/attend_bf16_narrow_sm90a.cu kernels/cuda/attend_bf16_wide_sm90a.cu
 libkernels_a_SOURCES += kernels/cuda/call.h kernels/cuda/images.h \
 	kernels/cuda/compare.h kernels/cuda/compare.c
 libkernels_a_SOURCES += kernels/cuda/bf16_tile.h kernels/cuda/rows_bf16.h kernels/cuda/rows_bf16.c \
 	kernels/cuda/product_bf16.h kernels/cuda/product_bf16.c kernels/cuda/oracle_bf16.h kernels/cuda/oracle_bf16.c \
 	kernels/cuda/attend_bf16.h kernels/cuda/attend_bf16.c
-EXTRA_DIST += kernels/cuda/tensor.cuh kernels/cuda/finish_bf16.cuh kernels/cuda/hopper.cuh kernels/cuda/ring.cuh kernels/cuda/wgmma.cuh kernels/cuda/attend_bf16.cuh
+EXTRA_DIST += kernels/cuda/tensor.cuh kernels/cuda/finish_bf16.cuh kernels/cuda/hopper.cuh kernels/cuda/ring.cuh kernels/cuda/wgmma.cuh kernels/cuda/attend_bf16.cuh \
+	kernels/cuda/attend_narrow.cuh kernels/cuda/attend_wide.cuh
 RH_CUDA_FILES += kernels/cuda/embed.cu kernels/cuda/norm.cu kernels/cuda/product.cu kernels/cuda/pages.cu kernels/cuda/attend.cu \
 	kernels/cuda/gate.cu kernels/cuda/sum.cu kernels/cuda/final.cu kernels/cuda/draw.cu
 libkernels_a_SOURCES += kernels/cuda/step.h kernels/cuda/device.h kernels/cuda/hash_device.h \

@@ -10,7 +10,8 @@ enum {
     UNIT = 16,   /* outputs of a warp, or the least of a block */
     UNIT_BYTES = UNIT * KRN_BF16_ROW_BYTES,
     RING_MAX = 192 << 10,
-    FEW_WARPS_MAX = 7,
+    FEW_UNITS_MAX = 7,
+    FEW_WARPS_MAX = 8,
     FEW_PITCH_BYTES = 80,
     GENERIC_STAGES = 3,
     GENERIC_THREADS = 128,
@@ -60,30 +61,33 @@ static int cut_ring(struct krn_cuda_product_bf16 *a, const struct krn_cuda_machi
     return a->stages >= LOADERS;
 }
 
-/* Blocks as even as they go: each owns `units` units, `warps` at a time. */
+/* Blocks as even as they go: each owns `units` units, `warps` at a time, and as many parts of K as
+ * there are segments and room for warps. */
 static int call_few(struct krn_cuda_product_bf16 *a, const struct krn_cuda_machine *m,
                     struct krn_cuda_call *call) {
-    static const char *const names[3] = {"krn_product_bf16_few_8", "krn_product_bf16_few_16",
-                                         "krn_product_bf16_few_32"};
-    uint32_t which = a->rows <= 8 ? 0 : a->rows <= 16 ? 1 : 2;
+    static const char *const names[4] = {"krn_product_bf16_few_8", "krn_product_bf16_few_16",
+                                         "krn_product_bf16_few_32", "krn_product_bf16_few_64"};
+    uint32_t which = a->rows <= 8 ? 0 : a->rows <= 16 ? 1 : a->rows <= 32 ? 2 : 3;
     uint32_t units = ceil_div(a->n, UNIT), a_block = ceil_div(units, m->sms);
-    uint32_t passes = ceil_div(a_block, FEW_WARPS_MAX);
+    uint32_t passes = ceil_div(a_block, FEW_UNITS_MAX);
     a->warps = ceil_div(a_block, passes);
     a->units = a->warps * passes;
-    uint32_t stage = a->warps * UNIT_BYTES + (KRN_BF16_ATOM_BYTES << which);
+    a->parts = 1;
+    while (a->parts < a->segments && 2 * a->parts * a->warps <= FEW_WARPS_MAX)
+        a->parts *= 2;
+    uint32_t stage = a->parts * (a->warps * UNIT_BYTES + (KRN_BF16_ATOM_BYTES << which));
     *call = (struct krn_cuda_call){.kernel = names[which],
                                    .grid = {ceil_div(units, a->units), 1, 1},
-                                   .block = {32 * (a->warps + LOADERS), 1, 1},
+                                   .block = {32 * (a->warps * a->parts + LOADERS), 1, 1},
                                    .flags = KRN_CUDA_OVERLAP,
                                    .args = a,
                                    .args_bytes = sizeof *a};
     uint32_t most = RING_MAX / stage < STAGES_MAX ? RING_MAX / stage : STAGES_MAX;
-    return a->rows <= KRN_BF16_ROWS_FEW &&
-           cut_ring(a, m, stage, a->warps * (8U << which) * FEW_PITCH_BYTES, most, call);
+    return a->rows <= KRN_BF16_ROWS_FEW && (which < 3 || a->parts == a->segments) &&
+           cut_ring(a, m, stage, a->warps * a->parts * (8U << which) * FEW_PITCH_BYTES, most, call);
 }
 
-/* Blocks for a multiple of eight multiprocessors, as even as they go: groups of multiprocessors
- * hold whole clusters only, and a cluster that must wait for a place doubles the time. */
+/* Blocks for a multiple of eight multiprocessors, as even as they go, in whole clusters. */
 static int call_stream(struct krn_cuda_product_bf16 *a, const struct krn_cuda_machine *m,
                        struct krn_cuda_call *call) {
     static const char *const names[STREAM_UNITS_MAX + 1] = {"",
@@ -166,9 +170,9 @@ static enum krn_cuda_product_path best_many(const struct krn_cuda_product_bf16 *
 int krn_cuda_product_bf16_call(struct krn_cuda_product_bf16 *args, const struct krn_cuda_machine *m,
                                enum krn_cuda_product_path path, struct krn_cuda_call *call) {
     if (path == KRN_BF16_AUTO && hopper(m)) {
-        path = args->rows <= KRN_BF16_ROWS_FEW ? KRN_BF16_FEW
-               : args->rows <= KRN_BF16_SIDE   ? KRN_BF16_STREAM
-                                               : best_many(args, m);
+        if (args->rows <= KRN_BF16_ROWS_FEW && call_few(args, m, call))
+            return 1;
+        path = args->rows <= KRN_BF16_SIDE ? KRN_BF16_STREAM : best_many(args, m);
     }
     switch (path) {
     case KRN_BF16_FEW:

@@ -2,7 +2,7 @@
  * Products of the profile cuda-bf16 (numerics.md 16.3): y (+)= x * w^T, one result whatever the row
  * count and whichever kernel computes it. Four kernels, chosen by the machine and the shape:
  *
- *     few      up to 32 rows, Hopper: mma.sync, a warp streams the weights of 16 outputs
+ *     few      up to 64 rows, Hopper: mma.sync, a warp streams the weights of 16 outputs
  *     stream   up to 256 rows, Hopper: wgmma, a block streams the weights of its outputs
  *     many     any rows, Hopper: wgmma, 128 outputs by 64 to 256 rows a block
  *     generic  any rows, sm_80 and later: mma.sync, 64 outputs by 64 rows a block
@@ -20,7 +20,7 @@ enum {
     KRN_BF16_ADD = 1,       /* y = y + the sum */
     KRN_BF16_GATE = 2,      /* n = 2 * outputs: silu(g) * u */
     KRN_BF16_GATE_GELU = 4, /* with GATE: gelu's tanh form in place of silu */
-    KRN_BF16_ROWS_FEW = 32,
+    KRN_BF16_ROWS_FEW = 64,
     KRN_BF16_ROWS_STREAM = 256
 };
 
@@ -38,6 +38,7 @@ struct krn_cuda_product_bf16 {
     uint32_t flags;                /* KRN_BF16_* */
     uint32_t units, warps, stages; /* set by the shape function */
     uint32_t row_tiles, n_tiles;   /* many: set by the shape function */
+    uint32_t parts, reserved;      /* few: set by the shape function */
 };
 
 /* What a shape function must know of the device. */

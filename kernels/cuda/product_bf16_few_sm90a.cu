@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products of cuda-bf16 for few rows on Hopper (numerics.md 16.3): a block owns units of 16
- * outputs, one a warp, and streams their weights and all rows once, by mma.sync.
+ * outputs, one a warp, and streams their weights and all rows once, by mma.sync. Where K is cut in
+ * segments, several warps share a unit, each with a part of K that is a subtree of them.
  */
 #include "kernels/cuda/finish_bf16.cuh"
 #include "kernels/cuda/ring.cuh"
@@ -28,24 +29,53 @@ template <int F> struct few_half {
     }
 };
 
-/* Operands are read half a block ahead of their multiplication. */
+/* The parts' sums in the tree's order, in the warps of part 0: parts are whole subtrees. Each other
+ * warp has left its sums in its own place, `a_part` floats apart. */
 template <int F>
+static __device__ __forceinline__ void few_parts(float (&acc)[F * 4], const float *sums,
+                                                 uint32_t a_part, uint32_t parts, uint32_t lane) {
+#pragma unroll
+    for (uint32_t i = 0; i < F * 4; i++) {
+        const float *at = sums + i * 32 + lane;
+        float v = acc[i];
+        if (parts > 1)
+            v = __fadd_rn(v, at[a_part]);
+        if (parts > 2)
+            v = __fadd_rn(v, __fadd_rn(at[2 * a_part], at[3 * a_part]));
+        if (parts > 4)
+            v = __fadd_rn(v, __fadd_rn(__fadd_rn(at[4 * a_part], at[5 * a_part]),
+                                       __fadd_rn(at[6 * a_part], at[7 * a_part])));
+        acc[i] = v;
+    }
+}
+
+/* All warps that multiply. */
+static __device__ __forceinline__ void few_sync(uint32_t warps) {
+    asm volatile("bar.sync 1, %0;" ::"r"(warps * 32) : "memory");
+}
+
+/* Operands are read half a block ahead of their multiplication. */
+template <int F, int LEVELS>
 static __device__ void few_multiply(const struct krn_cuda_product_bf16 &a, struct ring r,
                                     float *sums, uint32_t unit0, uint32_t warp, uint32_t lane) {
-    uint32_t a_segment = a.k_blocks / a.segments, passes = a.units / a.warps;
-    uint32_t weights = r.data + warp * UNIT_BYTES, rows = r.data + a.warps * UNIT_BYTES;
+    uint32_t blocks = a.k_blocks / a.parts, a_segment = a.k_blocks / a.segments;
+    uint32_t segments = a.segments / a.parts, passes = a.units / a.warps;
+    uint32_t part = warp / a.warps, unit = warp % a.warps, a_part = r.stage_bytes / a.parts;
+    uint32_t weights = r.data + part * a_part + unit * UNIT_BYTES;
+    uint32_t rows = r.data + part * a_part + a.warps * UNIT_BYTES;
+    float *own = sums + warp * FINISH_WARP_FLOATS(F);
     struct few_half<F> even, odd;
     hopper_wait(r.full, 0);
     even.load(weights, rows, 0, lane);
     for (uint32_t pass = 0; pass < passes; pass++) {
         float acc[F * 4] = {};
-        finish_tree<F * 4, 3> tree;
-        for (uint32_t b = 0, segment = 0, left = a_segment; b < a.k_blocks; b++) {
+        finish_tree<F * 4, LEVELS> tree;
+        for (uint32_t b = 0, segment = 0, left = a_segment; b < blocks; b++) {
             uint32_t at = r.stage * r.stage_bytes, empty = r.empty + 8 * r.stage;
             odd.load(weights + at, rows + at, 1, lane);
             even.multiply(acc);
             r.next();
-            if (b + 1 < a.k_blocks || pass + 1 < passes) {
+            if (b + 1 < blocks || pass + 1 < passes) {
                 hopper_wait(r.full + 8 * r.stage, r.parity);
                 at = r.stage * r.stage_bytes;
                 even.load(weights + at, rows + at, 0, lane);
@@ -54,49 +84,65 @@ static __device__ void few_multiply(const struct krn_cuda_product_bf16 &a, struc
             __syncwarp();
             if (lane == 0)
                 hopper_arrive(empty);
-            if (--left == 0) {
-                tree.add(acc, segment++, a.segments);
+            if (LEVELS > 0 && --left == 0) {
+                tree.add(acc, segment++, segments);
                 left = a_segment;
             }
         }
-        uint32_t unit = unit0 + pass * a.warps + warp;
-        finish_warp<F>(a, sums, unit * 16, 0, acc, lane);
+        if (a.parts > 1) {
+            for (uint32_t i = 0; i < F * 4; i++)
+                own[i * 32 + lane] = acc[i];
+            few_sync(a.warps * a.parts);
+            if (part == 0)
+                few_parts<F>(acc, own, a.warps * FINISH_WARP_FLOATS(F), a.parts, lane);
+        }
+        if (part == 0)
+            finish_warp<F>(a, own, (unit0 + pass * a.warps + unit) * 16, 0, acc, lane);
+        if (a.parts > 1)
+            few_sync(a.warps * a.parts); /* the sums have been read */
     }
 }
 
-template <int F> static __device__ __forceinline__ void few(const krn_cuda_product_bf16 &a) {
+template <int F, int LEVELS>
+static __device__ __forceinline__ void few(const krn_cuda_product_bf16 &a) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    uint32_t stage_bytes = a.warps * UNIT_BYTES + F * KRN_BF16_ATOM_BYTES;
-    struct ring r = ring_at(shared, a.stages, stage_bytes);
+    uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = a.warps * a.parts;
+    uint32_t rows_at = a.warps * UNIT_BYTES, a_part = rows_at + F * KRN_BF16_ATOM_BYTES;
+    struct ring r = ring_at(shared, a.stages, a.parts * a_part);
     if (threadIdx.x == 0)
-        ring_open(r, a.warps);
+        ring_open(r, warps);
     __syncthreads();
     hopper_let_next();
     uint32_t unit0 = blockIdx.x * a.units;
-    if (warp >= a.warps) {
+    if (warp >= warps) {
         const unsigned char *x = KRN_CUDA_AT(const unsigned char, a.x);
-        uint32_t rows_at = a.warps * UNIT_BYTES;
+        const struct ring_weights weights = {KRN_CUDA_AT(const unsigned char, a.w),
+                                             krn_bf16_row_tiles(a.n) - 1,
+                                             a.k_blocks,
+                                             unit0 * 16,
+                                             a.warps * 16,
+                                             a.units / a.warps,
+                                             a.parts,
+                                             a_part};
         if (lane == 0)
-            ring_load(r, warp - a.warps, KRN_CUDA_AT(const unsigned char, a.w),
-                      krn_bf16_row_tiles(a.n) - 1, a.k_blocks, unit0 * 16, a.warps * 16,
-                      a.units / a.warps, stage_bytes,
-                      [=](uint32_t stage, uint32_t block, uint32_t full) {
-                          hopper_copy(stage + rows_at, x + (size_t)block * KRN_BF16_TILE_BYTES,
+            ring_load(r, warp - warps, weights, r.stage_bytes,
+                      [=](uint32_t to, uint32_t block, uint32_t full) {
+                          hopper_copy(to + rows_at, x + (size_t)block * KRN_BF16_TILE_BYTES,
                                       F * KRN_BF16_ATOM_BYTES, full);
                       });
         return;
     }
     hopper_wait_before(); /* what the end reads and writes */
-    float *sums = (float *)(shared + RING_BARRIERS_BYTES + a.stages * stage_bytes);
-    few_multiply<F>(a, r, sums + warp * FINISH_WARP_FLOATS(F), unit0, warp, lane);
+    float *sums = (float *)(shared + RING_BARRIERS_BYTES + a.stages * r.stage_bytes);
+    few_multiply<F, LEVELS>(a, r, sums, unit0, warp, lane);
 }
 
-#define FEW(rows)                                                                                  \
-    KRN_CUDA_KERNEL(krn_product_bf16_few_##rows, 352)                                              \
+#define FEW(rows, levels)                                                                          \
+    KRN_CUDA_KERNEL(krn_product_bf16_few_##rows, 384)                                              \
     (const __grid_constant__ struct krn_cuda_product_bf16 a) {                                     \
-        few<rows / 8>(a);                                                                          \
+        few<rows / 8, levels>(a);                                                                  \
     }
-FEW(8)
-FEW(16)
-FEW(32)
+FEW(8, 3)
+FEW(16, 3)
+FEW(32, 3)
+FEW(64, 0) /* every segment is a part */

@@ -23,9 +23,15 @@ static __device__ void stream_load(const struct krn_cuda_product_bf16 &a, const 
     rows.cut(KRN_CUDA_AT(const unsigned char, a.x), a.k_blocks, krn_bf16_row_tiles(a.rows) - 1,
              first * 8, (end - first) * 8,
              outputs * KRN_BF16_ROW_BYTES + first * KRN_BF16_ATOM_BYTES);
-    ring_load(r, loader, KRN_CUDA_AT(const unsigned char, a.w), krn_bf16_row_tiles(a.n) - 1,
-              a.k_blocks, blockIdx.x * a.units * 16, outputs, a.units * 16 / outputs,
-              outputs * KRN_BF16_ROW_BYTES + atoms * KRN_BF16_ATOM_BYTES,
+    const struct ring_weights weights = {KRN_CUDA_AT(const unsigned char, a.w),
+                                         krn_bf16_row_tiles(a.n) - 1,
+                                         a.k_blocks,
+                                         blockIdx.x * a.units * 16,
+                                         outputs,
+                                         a.units * 16 / outputs,
+                                         1,
+                                         0};
+    ring_load(r, loader, weights, outputs * KRN_BF16_ROW_BYTES + atoms * KRN_BF16_ATOM_BYTES,
               [=](uint32_t stage, uint32_t block, uint32_t full) {
                   rows.copy_to(stage, block, full, (1 << STREAM_CLUSTER) - 1);
               });

@@ -92,43 +92,54 @@ struct ring_pieces {
     }
 };
 
-/* What a loader of `few` and `stream` does: weights of `outputs` packed rows from o0 on, pass after
- * pass, and rows beside them. The first stages' weights come before the kernel before this one has
- * ended: it does not write them. copy_rows(stage, block, barrier). */
+/* What a loader of `few` and `stream` brings: weights of `outputs` packed rows from o0 on, pass
+ * after pass, and rows beside them. A stage is a block of 64 columns, or one of each of `parts` of
+ * K, part_bytes apart. */
+struct ring_weights {
+    const unsigned char *w;
+    uint32_t last_tile, k_blocks; /* of the matrix */
+    uint32_t o0, outputs, passes;
+    uint32_t parts, part_bytes;
+};
+
+/* The first stages' weights come before the kernel before this one has ended: it does not write
+ * them. copy_rows(to, block, barrier). */
 template <class Rows>
 static __device__ __forceinline__ void ring_load(struct ring r, uint32_t loader,
-                                                 const unsigned char *w, uint32_t last_tile,
-                                                 uint32_t k_blocks, uint32_t o0, uint32_t outputs,
-                                                 uint32_t passes, uint32_t expect, Rows copy_rows) {
+                                                 const struct ring_weights &of, uint32_t expect,
+                                                 Rows copy_rows) {
     struct ring_pieces weights;
-    uint32_t blocks = passes * k_blocks, early = min(blocks, r.stages), pass = 0, kb = loader;
-    weights.cut(w, k_blocks, last_tile, o0, outputs, 0);
+    uint32_t a_part = of.k_blocks / of.parts, blocks = of.passes * a_part;
+    uint32_t early = min(blocks, r.stages), pass = 0, kb = loader, b = loader;
+    weights.cut(of.w, of.k_blocks, of.last_tile, of.o0, of.outputs, 0);
     r.stage = loader;
-    uint32_t b = loader, first_kb = kb;
-    for (; b < early; b += RING_LOADERS, r.stage += RING_LOADERS) {
-        for (; kb >= k_blocks; kb -= k_blocks)
-            weights.cut(w, k_blocks, last_tile, o0 + ++pass * outputs, outputs, 0);
+    for (; b < early; b += RING_LOADERS, kb += RING_LOADERS, r.stage += RING_LOADERS) {
+        for (; kb >= a_part; kb -= a_part)
+            weights.cut(of.w, of.k_blocks, of.last_tile, of.o0 + ++pass * of.outputs, of.outputs,
+                        0);
         hopper_expect(r.full + 8 * r.stage, expect);
-        weights.copy(r.at(), kb, r.full + 8 * r.stage);
-        kb += RING_LOADERS;
+        for (uint32_t p = 0; p < of.parts; p++)
+            weights.copy(r.at() + p * of.part_bytes, p * a_part + kb, r.full + 8 * r.stage);
     }
     hopper_wait_before();
     r.stage = loader;
     for (uint32_t e = loader; e < early; e += RING_LOADERS, r.stage += RING_LOADERS) {
-        for (; first_kb >= k_blocks; first_kb -= k_blocks)
-            continue;
-        copy_rows(r.at(), first_kb, r.full + 8 * r.stage);
-        first_kb += RING_LOADERS;
+        uint32_t first_kb = e % a_part;
+        for (uint32_t p = 0; p < of.parts; p++)
+            copy_rows(r.at() + p * of.part_bytes, p * a_part + first_kb, r.full + 8 * r.stage);
     }
     if (r.stage >= r.stages)
         r.stage -= r.stages;
     for (; b < blocks; b += RING_LOADERS, kb += RING_LOADERS, r.stride()) {
-        for (; kb >= k_blocks; kb -= k_blocks)
-            weights.cut(w, k_blocks, last_tile, o0 + ++pass * outputs, outputs, 0);
+        for (; kb >= a_part; kb -= a_part)
+            weights.cut(of.w, of.k_blocks, of.last_tile, of.o0 + ++pass * of.outputs, of.outputs,
+                        0);
         hopper_wait(r.empty + 8 * r.stage, r.parity);
         hopper_expect(r.full + 8 * r.stage, expect);
-        weights.copy(r.at(), kb, r.full + 8 * r.stage);
-        copy_rows(r.at(), kb, r.full + 8 * r.stage);
+        for (uint32_t p = 0; p < of.parts; p++) {
+            weights.copy(r.at() + p * of.part_bytes, p * a_part + kb, r.full + 8 * r.stage);
+            copy_rows(r.at() + p * of.part_bytes, p * a_part + kb, r.full + 8 * r.stage);
+        }
     }
 }
 

@@ -127,4 +127,48 @@ __device__ __forceinline__ void wgmma_step<256>(float (&c)[128], uint64_t a, uin
         : "l"(a), "l"(b));
 }
 
+/* a from registers (fragments of 16 rows a warp), rows of b with K innermost. */
+template <int N>
+static __device__ __forceinline__ void wgmma_step_rows(float (&c)[N / 2], const uint32_t (&a)[4],
+                                                       uint64_t b);
+/* The same, b's rows being K and its columns the other side (hopper_matrix_across). */
+template <int N>
+static __device__ __forceinline__ void wgmma_step_columns(float (&c)[N / 2], const uint32_t (&a)[4],
+                                                          uint64_t b);
+
+template <>
+__device__ __forceinline__ void wgmma_step_rows<64>(float (&c)[32], const uint32_t (&a)[4],
+                                                    uint64_t b) {
+    asm volatile(WGMMA_BEGIN "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                             "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+                             "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+                             "{%32, %33, %34, %35}, %36, add, 1, 1, 0;\n\t}"
+                 : WGMMA_16(c, 0), WGMMA_16(c, 16)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+template <>
+__device__ __forceinline__ void wgmma_step_columns<64>(float (&c)[32], const uint32_t (&a)[4],
+                                                       uint64_t b) {
+    asm volatile(WGMMA_BEGIN "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                             "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+                             "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+                             "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n\t}"
+                 : WGMMA_16(c, 0), WGMMA_16(c, 16)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+template <>
+__device__ __forceinline__ void wgmma_step_columns<128>(float (&c)[64], const uint32_t (&a)[4],
+                                                        uint64_t b) {
+    asm volatile(WGMMA_BEGIN "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+                             "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+                             "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+                             "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+                             "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
+                             "{%64, %65, %66, %67}, %68, add, 1, 1, 1;\n\t}"
+                 : WGMMA_64(c, 0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
 #endif

@@ -12,6 +12,7 @@ enum { RIG_SEQS_MAX = 256 };
 
 struct attend_rig {
     struct kit *kit;
+    struct krn_cuda_machine machine; /* the kit's; an older one's kernels run too */
     struct krn_cuda_attend_bf16 a;
     krn_cuda_ptr_t table; /* room for spans of so many rows */
     struct krn_cuda_attend_table *host_table;

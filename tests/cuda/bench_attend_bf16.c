@@ -37,13 +37,19 @@ static void fill(struct bench *b, krn_cuda_ptr_t to, uint64_t bytes, bool floats
     kit_wait(&b->kit);
 }
 
-/* lanes of `rows` rows behind pos earlier keys each. */
-static void measure(struct bench *b, uint32_t lanes, uint32_t rows, uint32_t pos) {
-    struct krn_cuda_attend_seq seqs[RIG_SEQS_MAX];
+static uint32_t seqs_of(struct krn_cuda_attend_seq *seqs, uint32_t lanes, uint32_t rows,
+                        uint32_t pos) {
     uint32_t a_lane = (pos + rows + PAGE - 1) / PAGE;
     for (uint32_t i = 0; i < lanes; i++)
         seqs[i] = (struct krn_cuda_attend_seq){
             .first_row = i * rows, .rows = rows, .first_pos = pos, .first_page = i * a_lane};
+    return a_lane;
+}
+
+/* lanes of `rows` rows behind pos earlier keys each. */
+static void measure(struct bench *b, uint32_t lanes, uint32_t rows, uint32_t pos) {
+    struct krn_cuda_attend_seq seqs[RIG_SEQS_MAX];
+    uint32_t a_lane = seqs_of(seqs, lanes, rows, pos);
     if (lanes * a_lane > PAGES)
         return;
     attend_rig_seqs(&b->rig, seqs, lanes);
@@ -57,7 +63,7 @@ static void measure(struct bench *b, uint32_t lanes, uint32_t rows, uint32_t pos
     fflush(stdout);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     static const struct {
         uint32_t lanes, rows, pos;
     } cases[] = {{1, 1, 1023},   {8, 1, 1023},    {32, 1, 1023}, {64, 1, 1023},   {128, 1, 1023},
@@ -88,6 +94,17 @@ int main(void) {
     for (uint32_t i = 0; i < PAGES; i++)
         pages[i] = i;
     kit_put(&b.kit, b.rig.a.pages, pages, PAGES * sizeof *pages);
+    if (argc > 3) { /* LANES ROWS POS: a few launches, for a profiler */
+        struct krn_cuda_attend_seq seqs[RIG_SEQS_MAX];
+        uint32_t lanes = (uint32_t)atoi(argv[1]), rows_a_lane = (uint32_t)atoi(argv[2]);
+        lanes = lanes < RIG_SEQS_MAX ? lanes : RIG_SEQS_MAX;
+        seqs_of(seqs, lanes, rows_a_lane, (uint32_t)atoi(argv[3]));
+        attend_rig_seqs(&b.rig, seqs, lanes);
+        for (uint32_t i = 0; i < 8; i++)
+            run(&b, &b.kit, i);
+        kit_wait(&b.kit);
+        return 0;
+    }
     printf("%s: %d heads of %d, %d KV, a layer:\n", b.kit.name, HEADS, D, KV_HEADS);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         measure(&b, cases[i].lanes, cases[i].rows, cases[i].pos);

@@ -178,6 +178,16 @@ static void segments(struct bench *b) {
         }
 }
 
+/* one N K ROWS PATH SEGMENTS: a few launches, for a profiler. */
+static void one(struct bench *b, char **argv) {
+    shape(b, (uint32_t)atoi(argv[0]), (uint32_t)atoi(argv[1]), (uint32_t)atoi(argv[2]),
+          (uint32_t)atoi(argv[4]));
+    b->path = (enum krn_cuda_product_path)atoi(argv[3]);
+    for (uint32_t i = 0; i < 8; i++)
+        run_ours(b, &b->kit, i);
+    kit_wait(&b->kit);
+}
+
 int main(int argc, char **argv) {
     static struct bench b;
     const char *paths = argc > 1 ? argv[1] : "";
@@ -188,6 +198,10 @@ int main(int argc, char **argv) {
     b.work = kit_alloc(&b.kit, krn_cuda_product_bf16_work(&b.kit.machine));
     fill(&b, b.w, WEIGHTS_BYTES);
     fill(&b, b.x, krn_bf16_bytes(ROWS_MAX, 14336, 1));
+    if (argc == 7 && strcmp(paths, "one") == 0) {
+        one(&b, argv + 2);
+        return 0;
+    }
     b.copies = 1;
     double copy = WEIGHTS_BYTES / kit_time(&b.kit, run_copy, &b, 8, 9) / 1e6;
     printf("%s: copy %.2f TB/s (read + write)\n", b.kit.name, copy);
