@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -14,6 +13,7 @@
 #include "fabric/coll_mailbox.h"
 #include "fabric/conductor.h"
 #include "gpu/rank.h"
+#include "lanes/engine_tiers.h"
 #include "lanes/journal.h"
 #include "lanes/planner.h"
 #include "lanes/slot.h"
@@ -31,8 +31,8 @@ enum {
     ENGINE_PAGE_TOKENS = 64,
     ENGINE_CONTEXTS_DEFAULT = 16,
     ENGINE_JOURNAL_BUFFER = 1 << 20,
-    ENGINE_BLOCK = 4096,
-    ENGINE_SLOTS_MAX = 1 << 28,
+    ENGINE_LAYOUT_CUDA = 0x100, /* each device has its own */
+    ENGINE_LAYOUT = 1,          /* version of the order of keys and values in a page */
     ENGINE_FREE_LOW_MAX = 32,
     ENGINE_PENALISED_MAX = 1 << 20 /* counts in a plan */
 };
@@ -61,9 +61,7 @@ struct lane_engine {
     struct fab_mailbox *collective; /* NULL with one rank */
     struct gpu_device *devices[GPU_WORLD_MAX];
     struct gpu_rank *ranks[GPU_WORLD_MAX];
-    unsigned char *host[GPU_WORLD_MAX]; /* [n_slots] pages in host memory, of each rank */
-    uint64_t host_bytes;                /* of one */
-    uint32_t n_slots;
+    struct lane_tiers *tiers; /* NULL: none */
     struct fab_conductor *conductor;
     struct ses_memory *memory;
     struct journal *journal;
@@ -220,33 +218,58 @@ static enum status engine_size(struct lane_engine *e, struct status_note *note) 
     return STATUS_OK;
 }
 
-/* Room for pages in host memory: whole blocks of a disk, untouched until it is used. */
-static enum status engine_open_host(struct lane_engine *e, uint32_t r, struct status_note *note) {
+/* What pages depend on: everything that would make another's bytes wrong here. */
+static struct ses_key engine_key(const struct lane_engine *e) {
     const struct lane_engine_config *c = &e->config;
-    uint64_t page = e->devices[r]->page_bytes;
-    if (c->ram_cache == 0)
-        return STATUS_OK;
-    e->host_bytes = (page + ENGINE_BLOCK - 1) / ENGINE_BLOCK * ENGINE_BLOCK;
-    uint64_t n = c->fake ? c->ram_cache / c->page_tokens : c->ram_cache / e->host_bytes;
-    if (n == 0)
-        return status_say(note, STATUS_NO_PAGES,
-                          "a RAM cache of %llu bytes holds no page; one page of %u tokens takes "
-                          "%llu bytes",
-                          (unsigned long long)c->ram_cache, c->page_tokens,
-                          (unsigned long long)e->host_bytes);
-    if (n > ENGINE_SLOTS_MAX)
-        return status_say(note, STATUS_TOO_LARGE,
-                          "a RAM cache of %llu bytes is %llu pages; this build can number %d",
-                          (unsigned long long)c->ram_cache, (unsigned long long)n,
-                          ENGINE_SLOTS_MAX);
-    e->n_slots = (uint32_t)n;
-    void *map = mmap(NULL, n * e->host_bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED)
-        return status_say(note, STATUS_NO_MEMORY, "no address space for %u pages of %llu bytes",
-                          e->n_slots, (unsigned long long)e->host_bytes);
-    e->host[r] = map;
-    return STATUS_OK;
+    struct ses_key key = {.profile = c->fake ? 1 : krn_profile_digest(&e->profile),
+                          .layout_version = (ENGINE_LAYOUT + (e->cuda ? ENGINE_LAYOUT_CUDA : 0))
+                                                << 16 |
+                                            c->page_tokens,
+                          .world = c->world};
+    if (e->model == NULL)
+        return key;
+    const struct krn_config *m = &e->model->config;
+    const struct krn_rope *rope = &m->rope, *local = &m->local_rope;
+    double settings[] = {rope->kind,
+                         rope->theta,
+                         rope->factor,
+                         rope->low_freq_factor,
+                         rope->high_freq_factor,
+                         rope->original_context,
+                         m->has_local_rope,
+                         m->has_local_rope ? local->kind : 0,
+                         m->has_local_rope ? local->theta : 0,
+                         m->has_local_rope ? local->factor : 0};
+    key.rope = XXH3_64bits(settings, sizeof settings);
+    memcpy(key.fingerprint, e->model->fingerprint, sizeof key.fingerprint);
+    return key;
+}
+
+static enum status engine_open_tiers(struct lane_engine *e, struct status_note *note) {
+    const struct lane_engine_config *c = &e->config;
+    char text[SES_INDEX_TEXT];
+    if (c->fake)
+        snprintf(text, sizeof text, "fake device");
+    else
+        snprintf(text, sizeof text, "%s, profile %s version %u, %u virtual ranks, %u ranks",
+                 c->model_path != NULL ? c->model_path : "a model in memory", e->profile.name,
+                 e->profile.version, e->profile.virtual_ranks, c->world);
+    const struct lane_tiers_config tc = {.world = c->world,
+                                         .page_tokens = c->page_tokens,
+                                         .n_pages = e->n_pages,
+                                         .page_bytes = e->devices[0]->page_bytes,
+                                         .tokens = c->fake,
+                                         .ram = c->ram_cache,
+                                         .folder = c->disk_cache,
+                                         .budget = c->disk_budget,
+                                         .floor = c->disk_floor,
+                                         .segment_bytes = c->disk_segment,
+                                         .disk = c->disk,
+                                         .key = engine_key(e),
+                                         .text = text,
+                                         .say = c->say,
+                                         .say_self = c->say_self};
+    return lane_tiers_open(&tc, &e->tiers, note);
 }
 
 static enum status engine_open_devices(struct lane_engine *e, struct status_note *note) {
@@ -277,13 +300,15 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                       : gpu_device_cpu_open(&d, &e->devices[r], note));
         if (!c->fake && c->perturb != 0)
             e->devices[r]->ops->perturb(e->devices[r], c->perturb);
-        TRY(engine_open_host(e, r, note));
+    }
+    TRY(engine_open_tiers(e, note));
+    for (uint32_t r = 0; r < c->world; r++) {
         struct gpu_rank_config rc = {.device = e->devices[r],
                                      .rank = r,
                                      .world = c->world,
-                                     .host = e->host[r],
-                                     .host_bytes = e->host_bytes,
-                                     .n_host = e->n_slots,
+                                     .host = lane_tiers_host(e->tiers, r),
+                                     .host_bytes = lane_tiers_host_bytes(e->tiers),
+                                     .n_host = lane_tiers_slots(e->tiers),
                                      .slow_ns = 1000000,
                                      .before_step = c->before_step,
                                      .self = c->before_step_self};
@@ -351,29 +376,18 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                      .policy = c->policy != NULL ? *c->policy : lane_policy_default,
                                      .journal = e->journal};
     TRY(lane_planner_open(&pc, &e->planner, note));
-    struct ses_memory_config mc = {.key = {.profile = c->fake ? 1 : krn_profile_digest(&e->profile),
-                                           .layout_version = 1,
-                                           .world = c->world},
+    struct ses_memory_config mc = {.key = engine_key(e),
                                    .n_pages = e->n_pages,
                                    .page_tokens = c->page_tokens,
                                    .page_bytes = e->devices[0]->page_bytes,
                                    .slots_max = e->slots_max,
                                    .pages_per_slot_max = e->pages_per_slot,
                                    .tables = lane_planner_tables(e->planner),
-                                   .n_slots = e->n_slots,
+                                   .n_slots = lane_tiers_slots(e->tiers),
+                                   .n_records = lane_tiers_records(e->tiers),
                                    .free_low = engine_free_low(e)};
-    if (e->model != NULL) {
-        const struct krn_rope *rope = &e->model->config.rope;
-        double settings[] = {rope->kind,
-                             rope->theta,
-                             rope->factor,
-                             rope->low_freq_factor,
-                             rope->high_freq_factor,
-                             rope->original_context};
-        mc.key.rope = XXH3_64bits(settings, sizeof settings);
-        memcpy(mc.key.fingerprint, e->model->fingerprint, sizeof mc.key.fingerprint);
-    }
-    return ses_memory_open(&mc, &e->memory, note);
+    TRY(ses_memory_open(&mc, &e->memory, note));
+    return lane_tiers_found(e->tiers, e->memory, note);
 }
 
 static enum status engine_spawn(struct lane_engine *e, struct status_note *note) {
@@ -416,7 +430,7 @@ static enum status engine_spawn(struct lane_engine *e, struct status_note *note)
      * again. */
     ses_memory_wire(e->memory, e->planner_id);
     lane_planner_wire(e->planner, e->planner_id, e->memory_id, conductor);
-    return STATUS_OK;
+    return lane_tiers_spawn(e->tiers, e->rt, e->memory, e->memory_id, !c->fake, note);
 }
 
 static enum status engine_open_parts(struct lane_engine *e, struct status_note *note) {
@@ -454,6 +468,7 @@ void lane_engine_close(struct lane_engine *e) {
     journal_close(e->journal);
     if (e->memory != NULL)
         ses_memory_close(e->memory);
+    lane_tiers_close(e->tiers);
     if (e->conductor != NULL)
         fab_conductor_close(e->conductor);
     for (uint32_t r = 0; r < GPU_WORLD_MAX; r++) {
@@ -461,8 +476,6 @@ void lane_engine_close(struct lane_engine *e) {
             gpu_rank_close(e->ranks[r]);
         if (e->devices[r] != NULL)
             e->devices[r]->ops->close(e->devices[r]);
-        if (e->host[r] != NULL)
-            munmap(e->host[r], e->n_slots * e->host_bytes);
     }
     if (e->collective != NULL)
         fab_mailbox_close(e->collective);
@@ -536,11 +549,27 @@ const char *lane_engine_device_why(const struct lane_engine *e) {
     return e->cuda ? "" : e->no_gpu.text;
 }
 
+uint64_t lane_engine_page_bytes(const struct lane_engine *e) {
+    return e->devices[0]->page_bytes;
+}
+
 uint64_t lane_engine_bytes(const struct lane_engine *e) {
     uint64_t bytes = 0;
     for (uint32_t r = 0; r < e->config.world; r++)
         bytes += e->devices[r]->bytes_used;
     return bytes;
+}
+
+void lane_engine_tiers_text(const struct lane_engine *e, char *text, size_t bytes) {
+    lane_tiers_text(e->tiers, text, bytes);
+}
+
+bool lane_engine_has_disk(const struct lane_engine *e) {
+    return lane_tiers_records(e->tiers) > 0;
+}
+
+void lane_engine_store_counts(const struct lane_engine *e, struct ses_store_counts *out) {
+    lane_tiers_counts(e->tiers, out);
 }
 
 enum status lane_engine_dead(const struct lane_engine *e) {

@@ -12,6 +12,7 @@
 #include "lanes/request.h"
 #include "lanes/text/tokenizer.h"
 #include "sessions/protocol.h"
+#include "sessions/store.h"
 
 struct lane_engine;
 
@@ -41,6 +42,12 @@ struct lane_engine_config {
     /* Host memory of each rank for pages that left the device; 0: none. With a disk at least enough
      * for what is on its way. Counts tokens with the fake device. */
     uint64_t ram_cache;
+    /* A directory for sessions that outlive the process; NULL: none. The budget and the bytes that
+     * stay free on its file system, of each rank. */
+    const char *disk_cache;
+    uint64_t disk_budget, disk_floor;
+    uint64_t disk_segment;  /* bytes of one file; 0: by the budget */
+    struct ses_disk *disk;  /* tests: instead of the system's, of one rank; taken over */
     uint32_t context;       /* 0: the model's; larger is refused */
     uint32_t page_tokens;   /* 0: 64 */
     uint32_t lanes_max;     /* running at once; 0: 64; at most 256 */
@@ -59,7 +66,8 @@ struct lane_engine_config {
      * named it, so a device without graphs refuses; else it runs eagerly. */
     uint32_t graphs;
     bool graphs_asked;
-    /* Told in one sentence what an operator may want to know, on a worker. NULL: nobody. */
+    /* Told in one sentence what an operator may want to know, on a worker or a store's thread.
+     * NULL: nobody. */
     void (*say)(void *self, const char *text);
     void *say_self;
 };
@@ -103,8 +111,9 @@ const struct krn_profile *lane_engine_profile(const struct lane_engine *e);
 const struct lane_tokenizer *lane_engine_tokenizer(const struct lane_engine *e);
 uint32_t lane_engine_context(const struct lane_engine *e);
 uint32_t lane_engine_vocab(const struct lane_engine *e);
-uint64_t lane_engine_kv_tokens(const struct lane_engine *e); /* KV capacity, said at start */
-uint64_t lane_engine_bytes(const struct lane_engine *e);     /* weights, pages and buffers */
+uint64_t lane_engine_kv_tokens(const struct lane_engine *e);  /* KV capacity, said at start */
+uint64_t lane_engine_bytes(const struct lane_engine *e);      /* weights, pages and buffers */
+uint64_t lane_engine_page_bytes(const struct lane_engine *e); /* of one rank */
 enum status
 lane_engine_dead(const struct lane_engine *e); /* OK, or the sticky failure that ended all work */
 const struct lane_counters *
@@ -114,6 +123,11 @@ lane_engine_counters(const struct lane_engine *e); /* on the worker, or after it
 uint32_t lane_engine_host_samples(const struct lane_engine *e, uint32_t lanes, uint64_t *ns,
                                   uint32_t n);
 /* Conservation of pages (tests): false and a sentence when the books do not balance. */
+/* The tiers in one line for a person; "" when there are none. */
+void lane_engine_tiers_text(const struct lane_engine *e, char *text, size_t bytes);
+bool lane_engine_has_disk(const struct lane_engine *e);
+/* Of the stores of all ranks; after the runtime has stopped. */
+void lane_engine_store_counts(const struct lane_engine *e, struct ses_store_counts *out);
 bool lane_engine_audit(const struct lane_engine *e, struct status_note *note);
 
 #endif

@@ -21,12 +21,14 @@ ACT_HANDLER(planner, lane_planner, ses, denied);
 ACT_HANDLER(planner, lane_planner, ses, extended);
 ACT_HANDLER(planner, lane_planner, ses, sealed);
 ACT_HANDLER(planner, lane_planner, ses, released);
+ACT_HANDLER(planner, lane_planner, ses, flushed);
 ACT_HANDLER(planner, lane_planner, fab, ran);
 ACT_HANDLER(planner, lane_planner, fab, page_freed);
 ACT_HANDLER(planner, lane_planner, fab, move);
 
 static void planner_check_drained(struct act_ctx *ctx, struct lane_planner *p);
 
+static const uint64_t PLANNER_FLUSH_NS = 30000000000;
 enum { PLANNER_RETRY_MS = 250, PLANNER_EXTEND_MAX = 8 };
 
 /* ---- slots ---- */
@@ -336,14 +338,39 @@ void planner_maybe_release(struct act_ctx *ctx, struct lane_planner *p, uint32_t
              .n_rows = keep ? l->keep_rows : 0, .keep = keep);
 }
 
+static void planner_drained(struct act_ctx *ctx, struct lane_planner *p) {
+    if (p->drain_client != 0)
+        ACT_SEND(ctx, p->drain_client, lane, drained, .cancelled = p->drain_cancelled);
+    p->drain_client = 0;
+}
+
+/* Nothing is left: memory saves what it can, and then it is said. */
 static void planner_check_drained(struct act_ctx *ctx, struct lane_planner *p) {
     if (!p->draining || p->used > 0 || p->drain_client == 0)
         return;
     if (p->drain_timer != 0)
         act_timer_cancel(ctx, p->drain_timer);
     p->drain_timer = 0;
-    ACT_SEND(ctx, p->drain_client, lane, drained, .cancelled = p->drain_cancelled);
-    p->drain_client = 0;
+    if (p->flushing)
+        return;
+    if (p->dead != STATUS_OK) {
+        planner_drained(ctx, p);
+        return;
+    }
+    p->flushing = true;
+    p->flush_timer = act_timer_arm(ctx, PLANNER_FLUSH_NS, PLANNER_COOKIE_FLUSH);
+    ACT_SEND(ctx, p->memory, ses, flush, .token = 0);
+}
+
+void planner_on_flushed(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                        const struct ses_flushed *m) {
+    (void)from;
+    (void)m;
+    if (!p->flushing)
+        return;
+    act_timer_cancel(ctx, p->flush_timer);
+    p->flushing = false;
+    planner_drained(ctx, p);
 }
 
 void planner_on_done(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
@@ -424,6 +451,11 @@ static void planner_on_timer(struct act_ctx *ctx, struct lane_planner *p, uint64
         planner_finish_all(ctx, p, LANE_END_CANCELLED, STATUS_SHUTDOWN);
         return;
     }
+    if (cookie == PLANNER_COOKIE_FLUSH) { /* a disk that hangs holds nobody up for ever */
+        p->flushing = false;
+        planner_drained(ctx, p);
+        return;
+    }
     struct planner_lane *l = planner_named(p, cookie);
     if (l == NULL)
         return;
@@ -489,6 +521,7 @@ static void planner_receive(struct act_ctx *ctx, void *state_, const struct act_
         ACT_CASE(planner, ses, extended)
         ACT_CASE(planner, ses, sealed)
         ACT_CASE(planner, ses, released)
+        ACT_CASE(planner, ses, flushed)
     default:
         CHECK(!"the planner got a message that is not for it");
     }

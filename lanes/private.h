@@ -94,6 +94,8 @@ struct lane_planner {
     act_id_t drain_client;
     uint64_t drain_timer;
     uint32_t drain_cancelled;
+    bool flushing; /* memory saves what it can before drained is said, so long at most: */
+    uint64_t flush_timer;
     /* Scratch of closing a plan, [slots_max]. */
     struct lane_policy_want *wants;
     uint32_t *rows, *order, *want_slot;
@@ -108,7 +110,8 @@ struct lane_planner {
     uint64_t n_samples;
 };
 
-enum { PLANNER_COOKIE_DRAIN = 1 }; /* timer cookies: this, or a lane's name (>= 2^32) */
+/* Timer cookies: these, or a lane's name (>= 2^32). */
+enum { PLANNER_COOKIE_DRAIN = 1, PLANNER_COOKIE_FLUSH = 2 };
 
 /* planner.c */
 void planner_finish_lane(struct act_ctx *ctx, struct lane_planner *p, uint32_t slot,

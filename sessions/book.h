@@ -54,10 +54,11 @@ uint32_t ses_book_park(struct ses_book *b, uint32_t n);
 /* Begins to copy pages that filled to the tier, until n are under way; they stay where they are.
  * Returns how many it began. */
 uint32_t ses_book_copy_out(struct ses_book *b, uint32_t n);
+/* How many pages are on their way to the tier. */
+uint32_t ses_book_parking(const struct ses_book *b);
 /* How many pages still have to be copied, those under way included. */
 uint32_t ses_book_unsaved(const struct ses_book *b);
-/* A copy failed: none is begun until something is released or shared, one succeeds, or go_on. */
-bool ses_book_held_back(const struct ses_book *b);
+/* When a copy failed none is begun until something is released or shared, or go_on. */
 void ses_book_go_on(struct ses_book *b);
 /* Parks as many as it takes that low pages are free, or will be when those under way are done. */
 void ses_book_keep_free(struct ses_book *b, uint32_t low);

@@ -218,8 +218,8 @@ static void flushes_go_on(struct act_ctx *ctx, struct ses_memory *m) {
     struct ses_tiers_counts counts = {.unsaved = 0};
     if (m->tiers != NULL) {
         ses_tiers_count(m->tiers, &counts);
-        bool stuck = ses_tiers_room(m->tiers) == 0 || ses_book_held_back(m->book);
-        if (!ses_tiers_quiet(m->tiers) || (ses_book_unsaved(m->book) > 0 && !stuck))
+        /* All that could begin has begun: what is not under way then cannot be saved. */
+        if (!ses_tiers_quiet(m->tiers) || ses_book_parking(m->book) > 0)
             return;
         counts.unsaved += ses_book_unsaved(m->book);
     }

@@ -91,8 +91,8 @@ uint32_t ses_book_copy_out(struct ses_book *b, uint32_t n) {
     return begun;
 }
 
-bool ses_book_held_back(const struct ses_book *b) {
-    return b->held_back;
+uint32_t ses_book_parking(const struct ses_book *b) {
+    return b->n_parking;
 }
 
 void ses_book_go_on(struct ses_book *b) {

@@ -12,7 +12,7 @@
 #include "sessions/store_private.h"
 
 static const char STORE_MAGIC[8] = {'R', 'H', 'P', 'A', 'G', 'E', '1', '\n'};
-enum { COMPACTIONS_MAX = 4 };
+enum { COMPACTIONS_MAX = 4, STORE_COOKIE_GO_ON = 0, STORE_COOKIE_RETRY = 1 };
 static const uint64_t STORE_RETRY_NS = 1000000000;
 
 /* ---- records ---- */
@@ -212,7 +212,8 @@ static void say_state(struct ses_store *s, bool failing, const struct status_not
         return;
     s->failing = failing;
     if (s->config.say != NULL)
-        s->config.say(failing ? note->text : "the session store takes pages again");
+        s->config.say(s->config.say_self,
+                      failing ? note->text : "the session store takes pages again");
 }
 
 static enum status put_begin(struct ses_store *s, struct store_put *p, struct status_note *note) {
@@ -439,10 +440,12 @@ static void store_receive(struct act_ctx *ctx, void *self, const struct act_msg 
         break;
     case ACT_KIND_timer:
         s->timer = 0;
-        s->erases_wait = false;
+        if (((const struct act_timer_msg *)b)->cookie == STORE_COOKIE_RETRY)
+            s->erases_wait = false;
         break;
     case ACT_KIND_stop:
-        ses_store_drain(s);
+        while (ses_store_cycle(s)) /* what was asked is done, or fails */
+            ;
         act_exit(ctx);
         break;
     default: /* start, gone */
@@ -456,7 +459,8 @@ static void store_batch_end(struct act_ctx *ctx, void *self) {
     s->ctx = ctx;
     bool more = ses_store_cycle(s);
     if (s->timer == 0 && (more || s->erases_wait))
-        s->timer = act_timer_arm(ctx, more ? 0 : STORE_RETRY_NS, 0);
+        s->timer = act_timer_arm(ctx, more ? 0 : STORE_RETRY_NS,
+                                 more ? STORE_COOKIE_GO_ON : STORE_COOKIE_RETRY);
 }
 
 const struct act_kind ses_store_kind = {

@@ -24,12 +24,12 @@ extern const struct act_kind ses_store_kind;
 enum { SES_STORE_FORMAT = 1, SES_STORE_BATCH = 32, SES_STORE_QUEUE = 256 };
 
 struct ses_store_config {
-    const char *folder;    /* created when it is not there; else a store or empty */
+    const char *folder;    /* copied; created when it is not there; else a store or empty */
     struct ses_disk *disk; /* taken over; NULL: the best that the system has */
     uint64_t budget, floor;
     uint64_t segment_bytes; /* 0: by the budget */
     struct ses_key key;
-    const char *text; /* model and profile in words */
+    const char *text; /* copied; model and profile in words */
     uint32_t rank, page_tokens;
     uint64_t page_bytes;
     unsigned char *host; /* slots: whole blocks, on block boundaries */
@@ -37,7 +37,8 @@ struct ses_store_config {
     uint32_t n_host;
     uint32_t n_numbers; /* records that the memory can name */
     /* Called on the store's thread when it stops or begins again to take pages. May be NULL. */
-    void (*say)(const char *sentence);
+    void (*say)(void *self, const char *sentence);
+    void *say_self;
 };
 
 struct ses_store_counts {
@@ -55,7 +56,8 @@ enum status ses_store_open(const struct ses_store_config *config, struct ses_sto
                            struct status_note *note);
 void ses_store_close(struct ses_store *s);
 void ses_store_wire(struct ses_store *s, act_id_t memory);
-const char *ses_store_disk_name(const struct ses_store *s); /* with or without O_DIRECT */
+const char *ses_store_disk_name(const struct ses_store *s);
+bool ses_store_direct(const struct ses_store *s); /* past the page cache */
 
 /* Records of the key that a budget has room for. */
 uint32_t ses_store_capacity(const struct ses_store_config *config);

@@ -57,8 +57,9 @@ uint32_t ses_store_capacity(const struct ses_store_config *c) {
 
 static enum status folder_make(const char *folder, struct status_note *note) {
     char path[PATH_BYTES];
-    if (strlen(folder) >= sizeof path - 64)
-        return status_say(note, STATUS_BAD_REQUEST, "the path of the session store is too long");
+    if (folder[0] == '\0' || strlen(folder) >= sizeof path - 64)
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "the path of the session store is empty or too long");
     strcpy(path, folder);
     for (char *at = strchr(path + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
         *at = '\0';
@@ -264,7 +265,7 @@ enum status ses_store_settle(struct ses_store *s, struct status_note *note) {
         .world = s->config.key.world,
         .layout_version = s->config.key.layout_version,
         .page_bytes = s->config.page_bytes};
-    snprintf(space.text, sizeof space.text, "%s", s->config.text != NULL ? s->config.text : "");
+    memcpy(space.text, s->text, sizeof space.text);
     if (status == STATUS_OK)
         status = ses_index_put_space(s->index, &space, note);
     if (status == STATUS_OK)
@@ -318,6 +319,10 @@ static enum status open_parts(struct ses_store *s, struct status_note *note) {
     TRY(folder_make(c->folder, note));
     TRY(lock_take(s, note));
     TRY(format_check(s, note));
+    snprintf(path, sizeof path, "%s/format", c->folder);
+    int probe = s->disk->ops->open(s->disk, path); /* says whether the page cache can be passed */
+    if (probe >= 0)
+        close(probe);
     snprintf(path, sizeof path, "%s/index", c->folder);
     TRY(ses_index_open(path, false, &s->index, note));
     const struct ses_space_config fc = {.disk = s->disk,
@@ -339,6 +344,11 @@ enum status ses_store_open(const struct ses_store_config *config, struct ses_sto
         return status_say(note, STATUS_NO_MEMORY, "no memory for the session store");
     s->config = *config;
     s->disk = config->disk;
+    if (strlen(config->folder) < sizeof s->folder)
+        strcpy(s->folder, config->folder);
+    s->config.folder = s->folder;
+    snprintf(s->text, sizeof s->text, "%s", config->text != NULL ? config->text : "");
+    s->config.text = s->text;
     s->lock = -1;
     s->header_bytes = header_bytes(config->page_tokens);
     s->blocks = (uint32_t)(record_bytes(config) / SES_DISK_BLOCK);
@@ -371,6 +381,10 @@ void ses_store_close(struct ses_store *s) {
     if (s->disk != NULL)
         s->disk->ops->close(s->disk);
     free(s);
+}
+
+bool ses_store_direct(const struct ses_store *s) {
+    return s->disk->direct;
 }
 
 const char *ses_store_disk_name(const struct ses_store *s) {

@@ -52,6 +52,7 @@ struct store_found {
 
 struct ses_store {
     struct ses_store_config config;
+    char folder[4096], text[SES_INDEX_TEXT]; /* config's point here */
     struct ses_disk *disk;
     struct ses_index *index;
     struct ses_space_files *files;

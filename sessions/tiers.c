@@ -501,10 +501,9 @@ void ses_tiers_loaded(struct ses_tiers *t, uint32_t slot, enum status status) {
 
 /* ---- looking at it ---- */
 
+/* What waits in the line with nothing under way waits for a disk that refused it. */
 bool ses_tiers_quiet(const struct ses_tiers *t) {
-    bool line = t->line.n == 0 || (t->failing && !t->probe);
-    return line &&
-           t->moves + t->restores + t->loads + t->stores + t->erases + t->n_wishes + t->n_done == 0;
+    return t->moves + t->restores + t->loads + t->stores + t->n_wishes + t->n_done == 0;
 }
 
 void ses_tiers_count(const struct ses_tiers *t, struct ses_tiers_counts *out) {

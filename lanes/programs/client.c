@@ -148,6 +148,15 @@ static void client_receive(struct act_ctx *ctx, void *state, const struct act_ms
         break;
     case ACT_KIND_gone:
         break;
+    case lane_KIND_drain: /* our own: sessions that outlive us are saved first */
+        if (!lane_engine_has_disk(c->engine))
+            act_rt_stop(act_rt_of(ctx));
+        else
+            ACT_SEND(ctx, lane_engine_planner(c->engine), lane, drain, .deadline_ns = 0);
+        break;
+    case lane_KIND_drained:
+        act_rt_stop(act_rt_of(ctx));
+        break;
     case ACT_KIND_stop:
         act_exit(ctx);
         break;
@@ -170,7 +179,7 @@ void client_run(struct client *c) {
 }
 
 void client_stop(struct act_ctx *ctx) {
-    act_rt_stop(act_rt_of(ctx));
+    act_send(ctx, act_self(ctx), lane_KIND_drain, NULL, 0);
 }
 
 void client_submit(struct act_ctx *ctx, struct client *c, struct client_call *call) {

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static const struct {
@@ -252,6 +253,40 @@ static enum status options_device(const struct options *o, enum lane_device *out
     return STATUS_OK;
 }
 
+/* Bytes of the file system that the path is, or will be, in. */
+static uint64_t options_file_system(const char *path) {
+    char at[4096];
+    struct statvfs s;
+    snprintf(at, sizeof at, "%s", path);
+    while (statvfs(at, &s) != 0) {
+        char *slash = strrchr(at, '/');
+        if (strcmp(at, ".") == 0 || strcmp(at, "/") == 0)
+            return 0;
+        if (slash == NULL)
+            snprintf(at, sizeof at, ".");
+        else
+            slash[slash == at] = '\0';
+    }
+    return (uint64_t)s.f_blocks * s.f_frsize;
+}
+
+static enum status options_disk(const struct options *o, struct lane_engine_config *c,
+                                struct status_note *note) {
+    c->disk_cache = options_text(o, OPT_disk_cache, NULL);
+    if (c->disk_cache == NULL) {
+        if (options_has(o, OPT_disk_budget) || options_has(o, OPT_disk_floor))
+            return status_say(note, STATUS_BAD_REQUEST,
+                              "--disk-budget and --disk-floor go with --disk-cache DIR");
+        return STATUS_OK;
+    }
+    uint64_t all = options_file_system(c->disk_cache);
+    c->disk_budget = all / 10;
+    c->disk_floor = all / 20;
+    TRY(options_bytes(o, OPT_disk_budget, all, &c->disk_budget, note));
+    TRY(options_bytes(o, OPT_disk_floor, all, &c->disk_floor, note));
+    return STATUS_OK;
+}
+
 enum status options_engine(const struct options *o, struct lane_engine_config *c,
                            struct status_note *note) {
     *c = (struct lane_engine_config){.model_path =
@@ -266,6 +301,7 @@ enum status options_engine(const struct options *o, struct lane_engine_config *c
                           "--device-cache and --kv-bytes mean the same: give one of them");
     TRY(options_bytes(o, OPT_device_cache, memory, &c->kv_bytes, note));
     TRY(options_bytes(o, OPT_ram_cache, memory, &c->ram_cache, note));
+    TRY(options_disk(o, c, note));
     TRY(options_u32(o, OPT_lanes, 1, 256, &c->lanes_max, note));
     TRY(options_u32(o, OPT_queue, 1, 768, &c->queue_max, note));
     TRY(options_u32(o, OPT_round_tokens, 1, 65536, &c->round_tokens, note));

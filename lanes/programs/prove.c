@@ -171,7 +171,9 @@ static void prove_table(const struct prove *p) {
             continue;
         extra[0] = '\0';
         if (a == PROVE_MEMORY)
-            snprintf(extra, sizeof extra, "%llu tokens resumed", (unsigned long long)c->resumed);
+            snprintf(extra, sizeof extra, "%llu tokens resumed, %llu from RAM, %llu from disk",
+                     (unsigned long long)c->resumed, (unsigned long long)c->from_ram,
+                     (unsigned long long)c->from_disk);
         if (a == PROVE_DRAFTS)
             snprintf(extra, sizeof extra, "%llu drafted, %llu accepted",
                      (unsigned long long)c->drafted, (unsigned long long)c->accepted);
@@ -187,9 +189,11 @@ static void prove_table(const struct prove *p) {
 }
 
 static json_t *prove_axis_json(const char *name, const struct prove_count *c) {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I}", "axis", name, "cases", (json_int_t)c->cases,
-                     "rows", (json_int_t)c->rows, "differ", (json_int_t)c->differ, "replays",
-                     (json_int_t)c->replays);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "axis", name, "cases",
+                     (json_int_t)c->cases, "rows", (json_int_t)c->rows, "differ",
+                     (json_int_t)c->differ, "replays", (json_int_t)c->replays, "resumed",
+                     (json_int_t)c->resumed, "from_ram", (json_int_t)c->from_ram, "from_disk",
+                     (json_int_t)c->from_disk);
 }
 
 static enum status prove_write_json(const struct prove *p, const char *path,

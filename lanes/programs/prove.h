@@ -39,7 +39,7 @@ struct prove_session {
 
 struct prove_count {
     uint64_t cases, rows, differ;
-    uint64_t resumed, drafted, accepted, failed_rounds, cancelled, replays,
+    uint64_t resumed, from_ram, from_disk, drafted, accepted, failed_rounds, cancelled, replays,
         refused_graphs;                /* that the axis really happened */
     uint32_t first_session, first_row; /* of the first difference */
 };
@@ -59,6 +59,7 @@ struct prove {
     /* Of the reference engine, for the receipt. */
     uint64_t fingerprint[2];
     struct krn_profile profile;
+    uint64_t page_bytes; /* of one rank alone */
     uint32_t context, vocab, threads;
     bool has_graphs; /* the device can capture */
     char device[8], device_words[160];

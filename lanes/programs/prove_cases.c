@@ -19,7 +19,9 @@ enum {
     CASES_JOBS = 256, /* calls at once at most */
     CASES_LANES = 16,
     CASES_SMALL_VOCAB = 1 << 15, /* up to here 256 lanes' logits are no burden */
-    CASES_MIN = 3
+    CASES_MIN = 3,
+    CASES_PAGE_TOKENS = 64,
+    CASES_PAGES_MORE = 4
 };
 
 /* One call under way in a phase. */
@@ -170,6 +172,8 @@ static void cases_compare(struct cases_phase *ph, const struct cases_job *job) {
     const struct client_call *call = &job->call;
     c->cases++;
     c->resumed += call->n_resumed;
+    c->from_ram += call->from_ram;
+    c->from_disk += call->from_disk;
     c->drafted += call->drafted;
     c->accepted += call->accepted;
     bool whole = call->end != LANE_END_CANCELLED && call->end != LANE_END_FAILED;
@@ -261,6 +265,7 @@ static enum status cases_run(struct prove *p, struct cases_phase *ph,
         p->context = lane_engine_context(ph->engine);
         p->vocab = lane_engine_vocab(ph->engine);
         p->has_graphs = lane_engine_device(ph->engine, 0)->ops->graph_key != NULL;
+        p->page_bytes = lane_engine_page_bytes(ph->engine);
     }
     for (uint32_t i = 0; i < CASES_JOBS; i++) {
         client_call_init(&ph->jobs[i].call);
@@ -294,6 +299,8 @@ static struct lane_engine_config cases_config(const struct prove *p) {
     c.world = 1;
     c.threads = p->threads;
     c.no_reuse = false;
+    c.ram_cache = 0; /* tiers are the memory axis's */
+    c.disk_cache = NULL;
     c.lanes_max = CASES_LANES;
     c.round_tokens = c.piece_tokens = 2048; /* prompts of the cases go in one piece */
     c.piece_ns = UINT64_MAX;
@@ -516,6 +523,22 @@ static enum status cases_graphs(struct prove *p, double seconds, struct status_n
     return STATUS_OK;
 }
 
+/* With tiers below the device: one that holds little more than a session, so that the others come
+ * back from memory and disk; then a new engine, which finds what is on disk. */
+static enum status cases_memory(struct prove *p, double seconds, struct status_note *note) {
+    struct lane_engine_config c = cases_config(p);
+    c.ram_cache = p->config.ram_cache;
+    c.disk_cache = p->config.disk_cache;
+    if (c.ram_cache == 0 && c.disk_cache == NULL)
+        return cases_simple(p, PROVE_MEMORY, 1, next_memory, &c, seconds, note);
+    uint32_t page_tokens = c.page_tokens != 0 ? c.page_tokens : CASES_PAGE_TOKENS;
+    uint64_t pages = p->context / page_tokens + CASES_PAGES_MORE;
+    c.lanes_max = 2;
+    c.kv_bytes = pages * p->page_bytes;
+    TRY(cases_simple(p, PROVE_MEMORY, 1, next_memory, &c, seconds / 2, note));
+    return cases_simple(p, PROVE_MEMORY, 1, next_memory, &c, seconds / 2, note);
+}
+
 enum status prove_run_axis(struct prove *p, enum prove_axis axis, double seconds,
                            struct status_note *note) {
     struct lane_engine_config c = cases_config(p);
@@ -523,7 +546,7 @@ enum status prove_run_axis(struct prove *p, enum prove_axis axis, double seconds
     case PROVE_COMPANY:
         return cases_company(p, seconds, note);
     case PROVE_MEMORY:
-        return cases_simple(p, axis, 1, next_memory, &c, seconds, note);
+        return cases_memory(p, seconds, note);
     case PROVE_DRAFTS:
         return cases_simple(p, axis, 1, next_drafts, &c, seconds, note);
     case PROVE_PIECES:

@@ -164,6 +164,10 @@ static void serve_say_ready(const struct serve *s, const struct lane_engine_conf
                 p->version, p->virtual_ranks);
         fprintf(stderr, "roundhouse: KV capacity %" PRIu64 " tokens, %.1f MiB in all\n",
                 lane_engine_kv_tokens(s->engine), (double)lane_engine_bytes(s->engine) / (1 << 20));
+        char tiers[4608];
+        lane_engine_tiers_text(s->engine, tiers, sizeof tiers);
+        if (tiers[0] != '\0')
+            fprintf(stderr, "roundhouse: %s\n", tiers);
         for (uint32_t i = 0; i < n_urls; i++)
             fprintf(stderr, "roundhouse: listening on %s\n", door_url(s->door, i));
         fprintf(stderr, "roundhouse: ready\n");

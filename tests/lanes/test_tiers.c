@@ -2,7 +2,9 @@
  * The whole engine with tiers below a device that is too small: conversations that take turns come
  * back from memory or disk, and what they say equals a run alone, fresh and without tiers.
  */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/lanes/engine_calls.h"
 
@@ -14,6 +16,7 @@ static uint32_t prompt[CHATS * TURNS][LONGEST], length[CHATS * TURNS];
 static struct engine_test *reference(void) {
     struct lane_engine_config config = engine_config();
     struct engine_test *alone = NULL;
+    config.threads = 1;
     for (uint32_t t = 0; t < TURNS; t++) {
         struct engine_test *now = engine_open(&config);
         for (uint32_t c = 0; c < CHATS; c++) {
@@ -44,6 +47,7 @@ static struct engine_test *reference(void) {
 static uint64_t page_bytes(void) {
     struct lane_engine_config config = engine_config();
     config.kv_bytes = 64u << 20;
+    config.threads = 1;
     struct engine_test *t = engine_open(&config);
     engine_add(t, prompt[0], length[0], 1);
     uint64_t pages = lane_engine_counters(t->engine)->pages_total;
@@ -52,35 +56,106 @@ static uint64_t page_bytes(void) {
     return config.kv_bytes / pages;
 }
 
-static void check(uint32_t world, uint32_t lanes, bool with_ram) {
-    struct engine_test *alone = reference();
+static char folder[64];
+
+static void folder_begin(void) {
+    strcpy(folder,
+           access("/dev/shm", W_OK) == 0 ? "/dev/shm/rh-tiers-XXXXXX" : "/tmp/rh-tiers-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void folder_end(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* A device too small for the chats, and below it a RAM cache of some pages or a disk. */
+static struct lane_engine_config small_device(uint32_t world, uint32_t lanes, uint32_t ram_pages,
+                                              bool disk) {
     struct lane_engine_config config = engine_config();
-    uint64_t page = page_bytes();
+    uint64_t page = page_bytes() / world;
     config.world = world;
     config.threads = 1;
-    config.kv_bytes = page / world * (uint64_t)(8 * lanes);
-    config.ram_cache = with_ram ? page / world * 48 : 0;
-    struct engine_test *t = engine_open(&config);
-    for (uint32_t i = 0; i < CHATS * TURNS; i++)
+    config.kv_bytes = page * 8 * lanes;
+    config.ram_cache = ram_pages > 0 ? (page + 4095) / 4096 * 4096 * ram_pages : 0;
+    config.disk_cache = disk ? folder : NULL;
+    config.disk_budget = 256u << 20;
+    return config;
+}
+
+/* All turns from the reference's begin on; what each resumed is compared with what was left. */
+static struct engine_test *turns(const struct lane_engine_config *config, uint32_t lanes,
+                                 uint32_t from, const struct engine_test *alone) {
+    struct engine_test *t = engine_open(config);
+    for (uint32_t i = from; i < CHATS * TURNS; i++)
         engine_add(t, prompt[i], length[i], NEW)->request.flags |= LANE_IGNORE_EOS;
     engine_run(t, lanes);
-    uint32_t from_ram = 0, expected = 0;
-    for (uint32_t i = 0; i < CHATS * TURNS; i++) {
-        engine_same(t, i, alone, i);
-        from_ram += t->call[i].from_ram;
-        ck_assert_uint_le(t->call[i].from_ram, t->call[i].n_resumed);
-        ck_assert_uint_eq(t->call[i].from_disk, 0);
-        if (i < CHATS || lanes > 1)
-            continue;
+    for (uint32_t k = 0; k < t->n; k++) {
+        const struct client_call *c = &t->call[k];
+        engine_same(t, k, alone, from + k);
+        ck_assert_uint_le(c->from_ram + c->from_disk, c->n_resumed);
+        bool tiers = config->ram_cache > 0 || config->disk_cache != NULL;
         /* What the turn before left, its last token excepted, all resumes. */
-        expected += length[i - CHATS] + NEW - 1;
-        if (with_ram)
-            ck_assert_uint_eq(t->call[i].n_resumed, length[i - CHATS] + NEW - 1);
+        if (from == 0 && k >= CHATS && lanes == 1 && tiers)
+            ck_assert_uint_eq(c->n_resumed, length[from + k - CHATS] + NEW - 1);
     }
-    ck_assert_msg(with_ram ? from_ram > expected / 2 : from_ram == 0, "%u tokens from RAM of %u",
-                  from_ram, expected);
+    return t;
+}
+
+static uint32_t sum_ram(const struct engine_test *t) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n; i++)
+        n += t->call[i].from_ram;
+    return n;
+}
+
+static uint32_t sum_disk(const struct engine_test *t) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n; i++)
+        n += t->call[i].from_disk;
+    return n;
+}
+
+static void check(uint32_t world, uint32_t lanes, bool with_ram) {
+    struct engine_test *alone = reference();
+    struct lane_engine_config config = small_device(world, lanes, with_ram ? 48 : 0, false);
+    struct engine_test *t = turns(&config, lanes, 0, alone);
+    ck_assert_uint_eq(sum_disk(t), 0);
+    ck_assert(with_ram ? sum_ram(t) > 1000 : sum_ram(t) == 0);
     engine_free(t);
     engine_free(alone);
+}
+
+/* Through the disk while it runs, and over a restart; the directory is then another model's. */
+static void check_disk(uint32_t world, uint32_t lanes) {
+    struct engine_test *alone = reference();
+    folder_begin();
+    struct lane_engine_config config = small_device(world, lanes, 12, true);
+    struct engine_test *t = turns(&config, lanes, 0, alone);
+    ck_assert(sum_disk(t) > 500);
+    engine_free(t);
+    t = turns(&config, lanes, 2 * CHATS, alone); /* the last turns again, by a new engine */
+    for (uint32_t i = 0; lanes == 1 && i < CHATS; i++) {
+        ck_assert_uint_eq(t->call[i].n_resumed, length[2 * CHATS + i] - 1);
+        ck_assert_uint_eq(t->call[i].from_disk, t->call[i].n_resumed);
+        ck_assert_uint_eq(t->call[i].reason, SES_HIT_CAPPED);
+    }
+    ck_assert(sum_disk(t) > 1000);
+    engine_free(t);
+    config.virtual_ranks = world; /* another profile: a miss that says so, and nothing is lost */
+    t = engine_open(&config);
+    engine_add(t, prompt[0], length[0], NEW)->request.flags |= LANE_IGNORE_EOS;
+    engine_run(t, 1);
+    ck_assert_uint_eq(t->call[0].n_resumed, 0);
+    ck_assert_uint_eq(t->call[0].reason, SES_MISS_KEY);
+    engine_free(t);
+    config.virtual_ranks = 0;
+    t = turns(&config, lanes, 2 * CHATS, alone);
+    ck_assert(sum_disk(t) > 1000);
+    engine_free(t);
+    engine_free(alone);
+    folder_end();
 }
 
 START_TEST(tiers_memory_one_at_a_time) {
@@ -103,6 +178,21 @@ START_TEST(tiers_none) {
 }
 END_TEST
 
+START_TEST(tiers_disk_one_at_a_time) {
+    check_disk(1, 1);
+}
+END_TEST
+
+START_TEST(tiers_disk_two_ranks) {
+    check_disk(2, 1);
+}
+END_TEST
+
+START_TEST(tiers_disk_in_company) {
+    check_disk(1, 3);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("lanes/tiers");
     TCase *tcase = tcase_create("tiers");
@@ -111,6 +201,9 @@ int main(void) {
     tcase_add_test(tcase, tiers_memory_two_ranks);
     tcase_add_test(tcase, tiers_memory_in_company);
     tcase_add_test(tcase, tiers_none);
+    tcase_add_test(tcase, tiers_disk_one_at_a_time);
+    tcase_add_test(tcase, tiers_disk_two_ranks);
+    tcase_add_test(tcase, tiers_disk_in_company);
     suite_add_tcase(suite, tcase);
     return test_run(suite);
 }

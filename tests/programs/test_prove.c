@@ -3,6 +3,7 @@
  * axis when one row's addition order is changed there.
  */
 #include <jansson.h>
+#include <stdlib.h>
 
 #include "kernels/model.h"
 #include "tests/kernels/scratch_dir.h"
@@ -50,6 +51,23 @@ START_TEST(prove_passes_and_writes_its_receipt) {
     ck_assert_int_gt(json_integer_value(json_object_get(json_object_get(j, "oracle"), "rows")), 0);
     ck_assert_ptr_nonnull(json_object_get(json_object_get(j, "machine"), "isa"));
     json_decref(j);
+}
+END_TEST
+
+/* With tiers the memory axis goes through them: RAM, disk, and an engine that was opened anew. */
+START_TEST(prove_goes_through_the_tiers) {
+    char folder[] = "/tmp/rh-prove-XXXXXX", options[256];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(options, sizeof options,
+             "--axes memory --device cpu --ram-cache 4M --disk-cache %s/store --disk-budget 512M",
+             folder);
+    json_t *j = prove_json(options, 0);
+    ck_assert_int_gt(prove_number(j, "memory", "from_disk"), 0);
+    ck_assert_int_gt(prove_number(j, "memory", "from_ram"), 0);
+    ck_assert_int_eq(prove_number(j, "memory", "differ"), 0);
+    json_decref(j);
+    snprintf(options, sizeof options, "rm -rf %s", folder);
+    ck_assert_int_eq(system(options), 0);
 }
 END_TEST
 
@@ -147,6 +165,7 @@ int main(void) {
     TCase *tc = tcase_create("prove");
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, prove_passes_and_writes_its_receipt);
+    tcase_add_test(tc, prove_goes_through_the_tiers);
     tcase_add_loop_test(tc, prove_fails_on_the_perturbed_axis, 0, PROVE_N);
     tcase_add_test(tc, prove_takes_a_list_of_axes);
     tcase_add_test(tc, prove_says_what_a_device_cannot_show);

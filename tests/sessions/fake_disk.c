@@ -4,6 +4,7 @@
  */
 #include "tests/sessions/fake_disk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -218,6 +219,23 @@ static const struct ses_disk_ops fake_ops = {.create = fake_create,
                                              .wait = fake_wait,
                                              .commit = fake_commit,
                                              .close = fake_close};
+
+void fake_disk_clear(const char *folder) {
+    char path[600];
+    DIR *d = opendir(folder);
+    const struct dirent *e;
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (unlink(path) != 0) {
+            fake_disk_clear(path);
+            rmdir(path);
+        }
+    }
+    if (d != NULL)
+        closedir(d);
+}
 
 struct ses_disk *fake_disk_open(void) {
     f.disk = (struct ses_disk){.ops = &fake_ops, .name = "a disk of the tests"};

@@ -23,5 +23,7 @@ uint64_t fake_disk_points(void);
 bool fake_disk_dead(void);
 void fake_disk_set(const struct fake_disk_faults *faults);
 struct ses_disk *fake_disk_open(void);
+/* Empties a directory. */
+void fake_disk_clear(const char *folder);
 
 #endif

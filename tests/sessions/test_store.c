@@ -5,7 +5,6 @@
  */
 #include "sessions/store.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -227,23 +226,6 @@ static void store_end(void) {
     w.store = NULL;
 }
 
-static void folder_clear(const char *folder) {
-    char path[600];
-    DIR *d = opendir(folder);
-    const struct dirent *e;
-    while (d != NULL && (e = readdir(d)) != NULL) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (unlink(path) != 0) {
-            folder_clear(path);
-            rmdir(path);
-        }
-    }
-    if (d != NULL)
-        closedir(d);
-}
-
 static void world_begin(uint64_t seed) {
     if (truth == NULL) {
         truth =
@@ -255,7 +237,7 @@ static void world_begin(uint64_t seed) {
                access("/dev/shm", W_OK) == 0 ? "/dev/shm/rh-store-XXXXXX" : "/tmp/rh-store-XXXXXX");
         EXPECT(truth != MAP_FAILED && w.host != MAP_FAILED && mkdtemp(w.folder) != NULL);
     }
-    folder_clear(w.folder);
+    fake_disk_clear(w.folder);
     memset(truth, 0, sizeof *truth);
     w.rng = seed * 2 + 1;
     w.settled = false;
@@ -263,7 +245,7 @@ static void world_begin(uint64_t seed) {
 }
 
 static void world_end(void) {
-    folder_clear(w.folder);
+    fake_disk_clear(w.folder);
     rmdir(w.folder);
     truth = NULL;
 }

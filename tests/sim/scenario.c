@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lanes/engine.h"
+#include "tests/sessions/fake_disk.h"
 
 enum {
     SC_REQUESTS_MAX = 40,
@@ -55,6 +57,8 @@ struct scenario {
     bool failed;
     struct scenario_result *result;
     uint64_t policy_seed;
+    bool disk;
+    uint32_t life; /* with a disk there are two: the second finds what the first left */
     bool faults;
 };
 
@@ -355,6 +359,11 @@ static void sc_receive(struct act_ctx *ctx, void *state, const struct act_msg *m
         ACT_SEND(ctx, s->memory, ses, flush, .token = 3);
         break;
     case ses_KIND_flushed: /* what is on its way to a tier can be forgotten only then */
+        if (s->disk && s->life == 0) {
+            s->forgotten = true;
+            ACT_SEND(ctx, s->memory, ses, count, .token = 2);
+            break;
+        }
         ACT_SEND(ctx, s->memory, ses, forget, .token = 1);
         break;
     case ses_KIND_forgotten:
@@ -432,6 +441,41 @@ static void sc_set_faults(struct scenario *s) {
     act_sim_faults_until(s->rt, 6000000);
 }
 
+static char folder[64];
+
+static const char *sc_folder(void) {
+    if (folder[0] == '\0') {
+        strcpy(folder,
+               access("/dev/shm", W_OK) == 0 ? "/dev/shm/rh-sim-XXXXXX" : "/tmp/rh-sim-XXXXXX");
+        if (mkdtemp(folder) == NULL)
+            abort();
+    }
+    return folder;
+}
+
+static void sc_folder_end(void) {
+    fake_disk_clear(sc_folder());
+    rmdir(folder);
+    folder[0] = '\0';
+}
+
+/* A disk that may fail, and in the first of two lives may lose its power at any point of its
+ * work. */
+static void sc_set_disk(struct scenario *s, struct lane_engine_config *c) {
+    struct fake_disk_faults f = {.seed = s->seed};
+    if (s->life == 0 && sc_below(s, 2) == 0)
+        f.cut_at = 1 + sc_below(s, 120);
+    if (sc_below(s, 4) == 0)
+        f.io_error = 100;
+    if (sc_below(s, 4) == 0)
+        f.shorter = 300;
+    fake_disk_set(&f);
+    c->disk = fake_disk_open();
+    c->disk_cache = sc_folder();
+    c->disk_segment = (1 + sc_below(s, 6)) * 8192;
+    c->disk_budget = c->disk_segment * (5 + sc_below(s, 12));
+}
+
 static bool sc_open(struct scenario *s, struct status_note *note) {
     struct act_rt_config rc = {.port = ACT_PORT_SIM,
                                .workers = 1,
@@ -455,7 +499,7 @@ static bool sc_open(struct scenario *s, struct status_note *note) {
         .fake_step_ns = 1000 + sc_below(s, 50000),
         .rt = s->rt,
         .seed = s->seed,
-        .world = 1u << sc_below(s, 2),
+        .world = 1u << (s->disk ? 0 : sc_below(s, 2)),
         .kv_bytes = (uint64_t)(s->context + page) * (1 + sc_below(s, 6)),
         .page_tokens = page,
         .ram_cache = sc_below(s, 2) == 0 ? 0 : (uint64_t)page * (1 + sc_below(s, 60)),
@@ -467,6 +511,8 @@ static bool sc_open(struct scenario *s, struct status_note *note) {
         .ahead = sc_below(s, 2),
         .graphs = (uint32_t)(s->seed % 7),
         .policy = sc_below(s, 2) ? &random : NULL};
+    if (s->disk)
+        sc_set_disk(s, &c);
     if (lane_engine_open(&c, &s->engine, note) != STATUS_OK)
         return false;
     s->planner = lane_engine_planner(s->engine);
@@ -498,8 +544,9 @@ static void sc_judge(struct scenario *s) {
             sc_fail(s, "never ended", i + 1, s->req[i].state, 0);
     if (!s->drained || !s->forgotten || !s->counted)
         sc_fail(s, "drain, forget and count were not all answered", 0, s->drained, s->forgotten);
-    else if (s->books.pages_held != 0 || s->books.pages_cached != 0 ||
-             s->books.pages_free != s->books.pages_total)
+    else if (s->books.pages_held != 0 ||
+             ((!s->disk || s->life > 0) &&
+              (s->books.pages_cached != 0 || s->books.pages_free != s->books.pages_total)))
         sc_fail(s, "pages are left over", 0, s->books.pages_held, s->books.pages_cached);
     struct status_note note;
     if (!lane_engine_audit(s->engine, &note)) {
@@ -512,11 +559,12 @@ static void sc_judge(struct scenario *s) {
         sc_fail(s, "the runtime allocated after its start", 0, stats.allocations_after_start, 0);
 }
 
-bool scenario_run(uint64_t seed, struct scenario_result *result) {
-    *result = (struct scenario_result){0};
+static bool sc_life(uint64_t seed, bool disk, uint32_t life, struct scenario_result *result) {
     struct scenario *s = calloc(1, sizeof *s);
     s->seed = s->rng = seed;
     s->result = result;
+    s->disk = disk;
+    s->life = life;
     bool ok = sc_open(s, &result->note);
     if (ok) {
         s->n = 3 + sc_below(s, SC_REQUESTS_MAX - 3);
@@ -526,14 +574,30 @@ bool scenario_run(uint64_t seed, struct scenario_result *result) {
             act_spawn(s->rt, &sc_leaver_kind, &s->leaver, 0);
         act_rt_run(s->rt);
         sc_judge(s);
-        result->trace = act_sim_trace(s->rt);
-        result->rounds = lane_engine_counters(s->engine)->rounds;
-        result->retried = lane_engine_counters(s->engine)->rounds_failed;
+        result->trace = result->trace * 31 + act_sim_trace(s->rt);
+        result->rounds += lane_engine_counters(s->engine)->rounds;
+        result->retried += lane_engine_counters(s->engine)->rounds_failed;
         ok = !s->failed;
+    } else if (disk && fake_disk_dead()) {
+        ok = true; /* the power went while it opened: the next life finds what there is */
     }
     if (s->rt != NULL)
         act_rt_close(s->rt);
     lane_engine_close(s->engine);
     free(s);
+    return ok;
+}
+
+bool scenario_run(uint64_t seed, struct scenario_result *result) {
+    *result = (struct scenario_result){0};
+    bool disk = seed % 16 == 3;
+    bool ok = sc_life(seed, disk, 0, result);
+    if (disk && ok) {
+        uint64_t first = result->from_disk;
+        ok = sc_life(seed, disk, 1, result);
+        result->from_restart = result->from_disk - first;
+    }
+    if (disk)
+        sc_folder_end();
     return ok;
 }

@@ -15,6 +15,7 @@ struct scenario_result {
     uint64_t trace; /* digest of all deliveries */
     uint64_t rounds, requests, tokens, resumed, cancelled, failed, refused, drafted, accepted;
     uint64_t from_ram, from_disk; /* of resumed */
+    uint64_t from_restart;        /* of from_disk, by an engine that was opened anew */
     uint64_t retried;             /* rounds that failed */
     uint64_t replays;             /* steps of ranks that were replays of graphs */
     struct status_note note;

@@ -42,6 +42,7 @@ START_TEST(sim_many_seeds) {
         sum.resumed += r.resumed;
         sum.from_ram += r.from_ram;
         sum.from_disk += r.from_disk;
+        sum.from_restart += r.from_restart;
         sum.cancelled += r.cancelled;
         sum.failed += r.failed;
         sum.refused += r.refused;
@@ -53,20 +54,23 @@ START_TEST(sim_many_seeds) {
     double seconds = sim_now() - start;
     printf("simulation: %llu seeds, %llu rounds (%.0f rounds/s), %llu requests, %llu tokens, %llu "
            "resumed, "
-           "%llu from RAM, %llu from disk, "
+           "%llu from RAM, %llu from disk (%llu after a restart), "
            "%llu drafted, %llu accepted, %llu cancelled, %llu failed, %llu refused, %llu rounds "
            "failed, %llu replays\n",
            (unsigned long long)n, (unsigned long long)sum.rounds, (double)sum.rounds / seconds,
            (unsigned long long)sum.requests, (unsigned long long)sum.tokens,
            (unsigned long long)sum.resumed, (unsigned long long)sum.from_ram,
-           (unsigned long long)sum.from_disk, (unsigned long long)sum.drafted,
-           (unsigned long long)sum.accepted, (unsigned long long)sum.cancelled,
-           (unsigned long long)sum.failed, (unsigned long long)sum.refused,
-           (unsigned long long)sum.retried, (unsigned long long)sum.replays);
+           (unsigned long long)sum.from_disk, (unsigned long long)sum.from_restart,
+           (unsigned long long)sum.drafted, (unsigned long long)sum.accepted,
+           (unsigned long long)sum.cancelled, (unsigned long long)sum.failed,
+           (unsigned long long)sum.refused, (unsigned long long)sum.retried,
+           (unsigned long long)sum.replays);
     ck_assert_uint_eq(bad, 0);
     if (!sim_replay) { /* the scenarios reach what they are for */
         ck_assert_uint_gt(sum.resumed, 0);
         ck_assert_uint_gt(sum.from_ram, 0);
+        ck_assert_uint_gt(sum.from_disk, sum.from_restart);
+        ck_assert_uint_gt(sum.from_restart, 0);
         ck_assert_uint_gt(sum.accepted, 0);
         ck_assert_uint_gt(sum.cancelled, 0);
         ck_assert_uint_gt(sum.retried, 0);
