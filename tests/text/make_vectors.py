@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes tests/text/tokenizers.json and templates.json: what the packages tokenizers and jinja2 answer.
 
-Usage: make_vectors.py CORPUS OUTPUT_FOLDER, with any English text as the corpus of a small vocabulary.
-The tests read the two files only; run this again when a case is added.
+Usage: make_vectors.py CORPUS OUTPUT_FOLDER [TEMPLATES], with any English text as the corpus of a small vocabulary.
+The tests read the two files only; run this again when a case is added. With a folder TEMPLATES, files named as in
+templates/, only OUTPUT_FOLDER/given.json is made, of these templates; ROUNDHOUSE_TEMPLATES names it to test_template.
 """
 import copy
 import json
@@ -201,9 +202,8 @@ TEMPLATES = [
     (None, "Cutting Knowledge Date: December 2023{{ date_string }}")]
 
 
-def published():
-    """Templates of the files of templates/, and one of them with one thing changed."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
+def published(folder):
+    """Templates of the folder's files, and each of them with one thing changed."""
     for name in sorted(os.listdir(folder)):
         if name.endswith(".jinja"):
             with open(os.path.join(folder, name), encoding="utf-8") as file:
@@ -229,7 +229,7 @@ def conversations():
             [hi], [hello, hello], [hello, system, hello], [system], [hello, hi]]
 
 
-def make_templates(model):
+def make_templates(model, templates):
     def stop(message):
         raise TemplateError(message)
 
@@ -243,7 +243,7 @@ def make_templates(model):
         token["rstrip"] = token["content"] in ("<|user|>", "<|end|>", "<end_of_turn>", "<|im_end|>")
         token["lstrip"] = token["content"] in ("<|im_end|>", "<|end|>", "</s>")
     cases = []
-    for shape, template in TEMPLATES + list(published()):
+    for shape, template in templates:
         rows = []
         if shape is not None:
             compiled = environment.from_string(template)
@@ -267,7 +267,13 @@ def make_templates(model):
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         model = base(file.read())
-    for name, value in (("tokenizers.json", make_tokenizers(model)), ("templates.json", make_templates(model))):
+    if len(sys.argv) > 3:
+        files = {"given.json": make_templates(model, list(published(sys.argv[3])))}
+    else:
+        own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
+        files = {"tokenizers.json": make_tokenizers(model),
+                 "templates.json": make_templates(model, TEMPLATES + list(published(own)))}
+    for name, value in files.items():
         with open(f"{sys.argv[2]}/{name}", "w", encoding="ascii") as file:
             json.dump(value, file, separators=(",", ":"))
             file.write("\n")
