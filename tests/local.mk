@@ -26,7 +26,8 @@ EXTRA_DIST += tests/README.md tests/run tests/run_one tests/lint tests/install_c
 	tests/cppcheck.suppress tests/tidy.allow tests/reference tests/planted
 
 # The tests of what runs on several threads, for the thread sanitizer.
-RH_CONCURRENT_TESTS = $(filter tests/actors/% tests/gpu/% tests/fabric/% tests/door/%, $(TESTS))
+RH_CONCURRENT_TESTS = $(filter tests/actors/% tests/gpu/% tests/fabric/% tests/door/% tests/lanes/test_round \
+	tests/lanes/test_steady tests/lanes/test_vocabulary, $(TESTS))
 .PHONY: check-concurrent check-planted
 check-planted: $(check_PROGRAMS)
 	$(SHELL) $(srcdir)/tests/planted/run $(notdir $(abs_builddir)) 2

@@ -57,7 +57,7 @@ struct prove {
     struct prove_count oracle;
     void (*progress)(struct prove *p, const char *what, uint64_t rows); /* NULL: quiet */
     /* Of the reference engine, for the receipt. */
-    uint64_t fingerprint[2];
+    uint64_t fingerprint[2], parameters;
     struct krn_profile profile;
     uint64_t page_bytes; /* of one rank alone */
     uint32_t context, vocab, threads;

@@ -19,10 +19,14 @@ enum {
     CASES_JOBS = 256, /* calls at once at most */
     CASES_LANES = 16,
     CASES_SMALL_VOCAB = 1 << 15, /* up to here 256 lanes' logits are no burden */
+    CASES_PROMPT = 66,           /* tokens: a page and a little */
+    CASES_FIRST = 20,            /* of the first session */
+    CASES_FIRST_NEW = 4,
     CASES_MIN = 3,
     CASES_PAGE_TOKENS = 64,
     CASES_PAGES_MORE = 4
 };
+static const uint64_t CASES_WORK = 35000000000; /* a prompt's tokens times parameters */
 
 /* One call under way in a phase. */
 struct cases_job {
@@ -94,10 +98,16 @@ static void cases_sampling(struct prove *p, struct krn_sampling *s) {
         s->frequency = 0.1f * (float)cases_below(p, 10);
 }
 
-/* Prompt lengths around page and tile borders are as likely as all others. */
+/* Prompt lengths around page and tile borders are as likely as all others. A larger model gets
+ * shorter ones, never too short for a second page; the first session is shorter still, for the
+ * oracle and the plainest instruction set, which are slow. */
 static uint32_t cases_length(struct prove *p) {
-    uint32_t most = p->context / 4 < 700 ? p->context / 4 : 700;
-    uint32_t n = 1 + cases_below(p, most);
+    uint64_t most = CASES_WORK / (p->parameters + 1);
+    most = most < CASES_PROMPT ? CASES_PROMPT : most > 700 ? 700 : most;
+    most = p->context / 4 < most ? p->context / 4 : most;
+    if (p->n_sessions == 0)
+        return most < CASES_FIRST ? (uint32_t)most : CASES_FIRST;
+    uint32_t n = 1 + cases_below(p, (uint32_t)most);
     switch (cases_below(p, 4)) {
     case 0:
         n = 64 * (1 + cases_below(p, 4)) + cases_below(p, 5) - 2;
@@ -108,7 +118,7 @@ static uint32_t cases_length(struct prove *p) {
     default:
         break;
     }
-    return n > most ? most : n;
+    return n > most ? (uint32_t)most : n;
 }
 
 static bool cases_make(struct prove *p, struct prove_session *s) {
@@ -142,7 +152,7 @@ static bool cases_make(struct prove *p, struct prove_session *s) {
     for (uint32_t i = 0; i < more; i++)
         s->prompt[kept + i] = cases_below(p, 4) == 0 ? cases_below(p, p->vocab) : run[i % n_run];
     s->n_prompt = kept + more;
-    s->n_new = 2 + cases_below(p, PROVE_NEW_MAX - 2);
+    s->n_new = p->n_sessions == 0 ? CASES_FIRST_NEW : 2 + cases_below(p, PROVE_NEW_MAX - 2);
     if (s->n_new > p->context - s->n_prompt)
         s->n_new = p->context - s->n_prompt;
     s->flags = LANE_NO_TEXT | (cases_below(p, 4) != 0 ? LANE_IGNORE_EOS : 0u);
@@ -258,6 +268,7 @@ static enum status cases_run(struct prove *p, struct cases_phase *ph,
     if (ph->axis == PROVE_NONE) {
         const struct krn_model *m = lane_engine_model(ph->engine);
         memcpy(p->fingerprint, m->fingerprint, sizeof p->fingerprint);
+        p->parameters = m->parameters;
         p->profile = *lane_engine_profile(ph->engine);
         snprintf(p->device, sizeof p->device, "%s", lane_engine_device_name(ph->engine));
         snprintf(p->device_words, sizeof p->device_words, "%s",

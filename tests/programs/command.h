@@ -16,24 +16,38 @@ struct command_result {
     char text[1 << 20];
 };
 
-/* Runs "roundhouse ARGS" through the shell; say 2>&1 for both streams, 2>/dev/null for one. */
-__attribute__((format(printf, 2, 3))) static inline void command_run(struct command_result *r,
-                                                                     const char *format, ...) {
+static inline void command_list(struct command_result *r, int seconds, const char *format,
+                                va_list list) {
     char args[8192], line[16384];
     const char *build = getenv("RH_BUILDDIR");
-    va_list list;
-    va_start(list, format);
     vsnprintf(args, sizeof args, format, list);
-    va_end(list);
     snprintf(line, sizeof line,
-             "ROUNDHOUSE_MODEL='%s/share/fable-5m' timeout 120 '%s/roundhouse' %s", test_srcdir(),
-             build != NULL ? build : ".", args);
+             "ROUNDHOUSE_MODEL='%s/share/fable-5m' timeout %d '%s/roundhouse' %s", test_srcdir(),
+             seconds, build != NULL ? build : ".", args);
     FILE *f = popen(line, "r");
     ck_assert_ptr_nonnull(f);
     r->bytes = fread(r->text, 1, sizeof r->text - 1, f);
     r->text[r->bytes] = '\0';
     int status = pclose(f);
     r->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Runs "roundhouse ARGS" through the shell; say 2>&1 for both streams, 2>/dev/null for one. */
+__attribute__((format(printf, 2, 3), unused)) static inline void
+command_run(struct command_result *r, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    command_list(r, 120, format, list);
+    va_end(list);
+}
+
+/* The same with another bound on its seconds. */
+__attribute__((format(printf, 3, 4), unused)) static inline void
+command_run_for(struct command_result *r, int seconds, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    command_list(r, seconds, format, list);
+    va_end(list);
 }
 
 #endif

@@ -16,3 +16,7 @@ check_PROGRAMS += tests/programs/test_loading
 tests_programs_test_loading_SOURCES = tests/programs/test_loading.c lanes/programs/loading.c
 tests_programs_test_loading_CFLAGS = $(RH_TEST_CFLAGS)
 tests_programs_test_loading_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/programs/test_prove_published
+tests_programs_test_prove_published_SOURCES = tests/programs/test_prove_published.c tests/programs/command.h
+tests_programs_test_prove_published_CFLAGS = $(RH_TEST_CFLAGS)
+tests_programs_test_prove_published_LDADD = $(RH_TEST_LDADD)
