@@ -19,7 +19,10 @@ enum {
     CUDA_STEPS = 2,        /* under way at most */
     CUDA_LOGITS_ROWS = 64, /* drawn rows whose logits exist at one time */
     CUDA_EVENTS = 64,      /* marks on streams that can be told apart */
-    CUDA_STAGING = 16 << 20
+    CUDA_STAGING = 16 << 20,
+    CUDA_TABLES = 2,
+    CUDA_SEQS_MAX = 1024,
+    CUDA_ATTEND_ITEMS = 8192
 };
 
 /* Ranges of the arena: all device memory that launches have addresses of. */
@@ -84,6 +87,15 @@ struct cuda {
     struct krn_cuda_kv kv;    /* layer_off 0 */
     uint64_t layer_bytes;
 
+    /* profile cuda-bf16 (pack_bf16_cuda.c) */
+    bool bf16;
+    struct krn_cuda_machine machine;
+    gpu_cu_ptr_t packed[KRN_BUFS];           /* rows of H, A and G as products read them */
+    gpu_cu_ptr_t tables[CUDA_TABLES], pages; /* attention's spans; page ids */
+    gpu_cu_ptr_t product_work, attend_work, row_major;
+    struct krn_cuda_attend_bf16 table_of[CUDA_TABLES]; /* of full and of windowed layers */
+    uint32_t table_bytes;
+
     /* pinned memory */
     unsigned char *pinned, *staging;
     float *exchange; /* world > 1: what ranks add or gather */
@@ -113,25 +125,12 @@ static inline enum status gpu_cuda_said(const struct cuda *c, gpu_cu_t result, c
 uint64_t gpu_cuda_weights_bytes(struct cuda *c, struct status_note *note);
 enum status gpu_cuda_pack(struct cuda *c, struct status_note *note);
 
-/* image_cuda.c: the bytes of the largest image; a plan's image and whether it can be run. Returns
- * the image's bytes by *bytes. */
-uint32_t gpu_cuda_image_bytes(const struct gpu_limits *limits);
-enum status gpu_cuda_image(struct cuda *c, const struct gpu_plan *p, struct gpu_result *r,
-                           unsigned char *image, uint32_t *bytes);
-
-/* step_cuda.c: enqueues the copies of pages, and the forward pass of the image that was uploaded,
- * whose launches depend on the plan's shape alone. */
+/* step_cuda.c: rows that a shape has for n; enqueues the copies of pages, and the forward pass of
+ * the image that was uploaded, whose launches depend on the plan's shape alone. */
+uint32_t gpu_cuda_round_up(uint32_t n);
 struct cuda_shape gpu_cuda_shape(const struct gpu_plan *p);
 enum status gpu_cuda_copies(struct cuda *c, const struct gpu_plan *p, struct status_note *note);
 enum status gpu_cuda_forward(struct cuda *c, const struct gpu_plan *p, struct status_note *note);
-
-/* pages_cuda.c: the port's pages, streams and events. */
-enum status gpu_cuda_page_read(struct gpu_device *d, uint32_t page, void *host);
-enum status gpu_cuda_page_write(struct gpu_device *d, uint32_t page, const void *host);
-void gpu_cuda_page_freed(struct gpu_device *d, uint32_t page);
-gpu_event_t gpu_cuda_record(struct gpu_device *d, enum gpu_stream stream);
-void gpu_cuda_wait(struct gpu_device *d, enum gpu_stream stream, gpu_event_t event);
-bool gpu_cuda_reached(struct gpu_device *d, gpu_event_t event);
 
 /* open_cuda.c and device_cuda.c: the port's table, and the end of a device. */
 extern const struct gpu_device_ops gpu_cuda_ops;

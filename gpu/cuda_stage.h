@@ -5,12 +5,15 @@
 #define GPU_CUDA_STAGE_H
 
 #include "kernels/cuda/attend.h"
+#include "kernels/cuda/attend_bf16.h"
 #include "kernels/cuda/embed.h"
 #include "kernels/cuda/final.h"
 #include "kernels/cuda/gate.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/pages.h"
 #include "kernels/cuda/product.h"
+#include "kernels/cuda/product_bf16.h"
+#include "kernels/cuda/rows_bf16.h"
 #include "kernels/cuda/sum.h"
 
 /* One launch or a few, with arguments that no plan changes but for the shape. */
@@ -22,7 +25,10 @@ enum cuda_stage_kind {
     CUDA_ATTEND,
     CUDA_GATE,
     CUDA_FINAL,
-    CUDA_LOGITS
+    CUDA_LOGITS,
+    CUDA_PRODUCT_BF16, /* numerics.md 16 */
+    CUDA_ATTEND_BF16,
+    CUDA_LOGITS_BF16
 };
 
 struct cuda_stage {
@@ -34,9 +40,13 @@ struct cuda_stage {
         struct krn_cuda_rope rope;
         struct krn_cuda_attend attend;
         struct krn_cuda_gate gate;
+        struct krn_cuda_product_bf16 product_bf16;
+        struct krn_cuda_attend_bf16 attend_bf16;
     } a;
-    bool reduce;             /* PRODUCT: into the partial sums, which `sum` closes */
-    struct krn_cuda_sum sum; /* of a reduced product */
+    bool packs;                     /* PRODUCT_BF16: its rows are packed first */
+    struct krn_cuda_rows_bf16 rows; /* how; also of LOGITS_BF16 */
+    bool reduce;                    /* PRODUCT: into the partial sums, which `sum` closes */
+    struct krn_cuda_sum sum;        /* of a reduced product */
 };
 
 /* Rows, draws and seqs that a sequence of launches has room for: few values of each, so that few

@@ -9,6 +9,7 @@
 
 #include "actors/check.h"
 #include "gpu/graphs_cuda.h"
+#include "gpu/pages_cuda.h"
 
 enum { POLL_AGAIN_NS = 5000 };
 
@@ -63,9 +64,8 @@ static enum status enqueue(struct cuda *c, struct cuda_step *s, struct status_no
     TRY(gpu_cuda_image(c, s->plan, s->result, s->image, &bytes));
     c->head = (const struct krn_cuda_step *)(void *)s->image;
     gpu_cu_t r = c->driver->event_record(s->begun, stream);
-    if (r == GPU_CUDA_SUCCESS)
-        r = c->driver->copy_in(c->image, s->image, bytes, stream);
-    TRY(gpu_cuda_said(c, r, "uploading a plan", note));
+    TRY(gpu_cuda_said(c, r, "marking a step's begin", note));
+    TRY(gpu_cuda_upload(c, s, bytes, note));
     TRY(gpu_cuda_run(c, s->plan, note));
     TRY(read_back(c, s, note));
     r = c->driver->event_record(s->done, stream);

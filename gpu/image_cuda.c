@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "actors/check.h"
-#include "gpu/cuda.h"
+#include "gpu/pages_cuda.h"
 
 /* The next array of the image; its offset. */
 static uint32_t place(uint32_t *at, uint64_t n, uint64_t size) {
@@ -97,6 +97,44 @@ static void fill_changed(struct cuda *c, const struct gpu_plan *p, unsigned char
                      changed);
     for (uint32_t i = 0; i < p->n_draws; i++)
         c->any_changed = c->any_changed || changed[i] != 0;
+}
+
+/* Attention's spans of full and windowed layers, behind the image in pinned memory. */
+static enum status upload_tables(struct cuda *c, const struct cuda_step *s,
+                                 struct status_note *note) {
+    const struct gpu_plan *p = s->plan;
+    struct gpu_cu_stream *stream = c->streams[GPU_STREAM_COMPUTE];
+    struct krn_cuda_attend_seq seqs[CUDA_SEQS_MAX];
+    CHECK(p->n_seqs <= CUDA_SEQS_MAX);
+    for (uint32_t q = 0; q < p->n_seqs; q++) {
+        const struct gpu_seq *from = &gpu_plan_seqs(p)[q];
+        seqs[q] = (struct krn_cuda_attend_seq){from->first_row, from->n_rows, from->first_pos,
+                                               from->first_page};
+    }
+    gpu_cu_t r = GPU_CUDA_SUCCESS;
+    for (int i = 0; i < CUDA_TABLES && r == GPU_CUDA_SUCCESS; i++) {
+        if (c->table_of[i].table == 0)
+            continue;
+        struct krn_cuda_attend_table *table =
+            (struct krn_cuda_attend_table *)(void *)(s->image + c->image_bytes +
+                                                     (size_t)i * c->table_bytes);
+        krn_cuda_attend_cut(&c->table_of[i], &c->machine, seqs, p->n_seqs, table);
+        uint64_t bytes = sizeof *table + (table->n_wide + (uint64_t)table->n_narrow) *
+                                             sizeof(struct krn_cuda_attend_span);
+        CHECK(bytes <= c->table_bytes);
+        r = c->driver->copy_in(c->tables[i], table, bytes, stream);
+    }
+    if (r == GPU_CUDA_SUCCESS && p->n_pages > 0)
+        r = c->driver->copy_in(c->pages, s->image + c->head->off_pages,
+                               p->n_pages * sizeof(uint32_t), stream);
+    return gpu_cuda_said(c, r, "uploading attention's spans", note);
+}
+
+enum status gpu_cuda_upload(struct cuda *c, const struct cuda_step *s, uint32_t bytes,
+                            struct status_note *note) {
+    gpu_cu_t r = c->driver->copy_in(c->image, s->image, bytes, c->streams[GPU_STREAM_COMPUTE]);
+    TRY(gpu_cuda_said(c, r, "uploading a plan", note));
+    return c->bf16 ? upload_tables(c, s, note) : STATUS_OK;
 }
 
 enum status gpu_cuda_image(struct cuda *c, const struct gpu_plan *p, struct gpu_result *r,

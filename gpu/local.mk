@@ -9,6 +9,6 @@ libgpu_a_SOURCES += gpu/driver.h gpu/driver.def gpu/driver_results.def gpu/drive
 	gpu/fence.h gpu/fence.c gpu/arena.h gpu/arena_state.h gpu/arena.c gpu/arena_chunks.c gpu/lease.h gpu/lease.c \
 	gpu/graph.h gpu/graph.c gpu/graphs.h gpu/graphs.c \
 	gpu/perturb.h gpu/perturb.c \
-	gpu/device_cuda.h gpu/cuda.h gpu/cuda_stage.h gpu/open_cuda.c gpu/device_cuda.c gpu/pages_cuda.c gpu/pack_cuda.c \
-	gpu/image_cuda.c gpu/step_cuda.c gpu/graphs_cuda.c gpu/graphs_cuda.h
+	gpu/device_cuda.h gpu/cuda.h gpu/cuda_stage.h gpu/open_cuda.c gpu/device_cuda.c gpu/pages_cuda.h gpu/pages_cuda.c gpu/pack_cuda.h \
+	gpu/pack_cuda.c gpu/pack_bf16_cuda.c gpu/image_cuda.c gpu/step_cuda.c gpu/graphs_cuda.c gpu/graphs_cuda.h
 EXTRA_DIST += gpu/README.md

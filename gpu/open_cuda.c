@@ -11,6 +11,8 @@
 
 #include "actors/check.h"
 #include "gpu/graphs_cuda.h"
+#include "gpu/pack_cuda.h"
+#include "gpu/pages_cuda.h"
 
 /* Machine code runs on drivers of its toolkit's major version and later. */
 static uint32_t driver_least(void) {
@@ -20,9 +22,12 @@ static uint32_t driver_least(void) {
 /* What this device computes is the portable profile; anything else is refused with what it is. */
 static enum status check_model(const struct krn_config *m, const struct krn_profile *p,
                                struct status_note *note) {
-    if (strncmp(p->name, "portable", 8) != 0 || p->act != KRN_F32 || p->kv != KRN_F32)
+    bool portable = strncmp(p->name, "portable", 8) == 0 && p->act == KRN_F32 && p->kv == KRN_F32;
+    bool bf16 = strncmp(p->name, "cuda-bf16-sm90", 14) == 0 && p->act == KRN_BF16;
+    if (!portable && !bf16)
         return status_say(note, STATUS_UNSUPPORTED,
-                          "the CUDA device runs the profile portable, not %s", p->name);
+                          "the CUDA device runs the profiles portable and cuda-bf16-sm90, not %s",
+                          p->name);
     if (m->experts != 0)
         return status_say(note, STATUS_UNSUPPORTED,
                           "the CUDA device runs no mixture of experts (%u) yet", m->experts);
@@ -53,8 +58,31 @@ static enum status check_config(const struct gpu_device_config *config, struct s
                           "limits of %u rows and vocabulary %u: the model has %u",
                           config->limits.rows, config->limits.vocab, m->vocab);
     TRY(gpu_world_check(m, p, config->world, note));
+    if (krn_profile_gpu(p) && config->world > 1)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "profile %s runs on one rank of the CUDA device so far, not on %u",
+                          p->name, config->world);
     CHECK(config->rank < config->world);
     CHECK(config->world == 1 || config->collective != NULL);
+    return STATUS_OK;
+}
+
+/* What the tensor cores' kernels must know, and whether the profile is this GPU's. */
+static enum status open_machine(struct cuda *c, struct status_note *note) {
+    static const int attributes[] = {GPU_CU_ATTR_MULTIPROCESSORS, GPU_CU_ATTR_MAJOR,
+                                     GPU_CU_ATTR_MINOR, GPU_CU_ATTR_SHARED_OPTIN};
+    int value[4] = {0};
+    for (int i = 0; i < 4; i++)
+        TRY(gpu_cuda_said(c, c->driver->device_attribute(&value[i], attributes[i], c->ordinal),
+                          "asking what the GPU has", note));
+    c->machine = (struct krn_cuda_machine){.sms = (uint32_t)value[0],
+                                           .major = (uint32_t)value[1],
+                                           .minor = (uint32_t)value[2],
+                                           .shared_max = (uint32_t)value[3]};
+    if (c->bf16 && (value[1] != 9 || value[2] != 0))
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "profile %s is of GPUs of compute capability 9.0; %s has %d.%d",
+                          c->config.profile.name, c->name, value[1], value[2]);
     return STATUS_OK;
 }
 
@@ -118,6 +146,10 @@ static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
     uint64_t at = 0, rows = l->rows, both = rows > l->draws ? rows : l->draws;
     uint32_t q = c->heads * d, kv = c->kv_heads * d, ffn = c->model.ffn / world;
     uint64_t logits = l->draws < CUDA_LOGITS_ROWS ? l->draws : CUDA_LOGITS_ROWS;
+    if (c->bf16) { /* products write all rows of a shape */
+        rows = both = (gpu_cuda_round_up((uint32_t)both) + 63) / 64 * 64;
+        logits = CUDA_LOGITS_ROWS;
+    }
     uint32_t width[KRN_BUFS] = {[KRN_BUF_X] = c->model.hidden,
                                 [KRN_BUF_H] = c->model.hidden,
                                 [KRN_BUF_Q] = q,
@@ -146,7 +178,7 @@ static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
     c->answer = cut(base, &at, c->at.bytes, 1);
     for (int i = 0; i < (c->model.has_local_rope ? 2 : 1); i++)
         c->rope[i] = cut(base, &at, (uint64_t)c->model.context * d, sizeof(float));
-    return at;
+    return c->bf16 ? gpu_cuda_place_bf16(c, base, at) : at;
 }
 
 /* What ranks exchange at a time, in floats; 0 for one rank. */
@@ -198,7 +230,8 @@ static enum status open_memory(struct cuda *c, struct status_note *note) {
 
 /* Images, answers, staging and exchange: one pinned allocation. */
 static enum status open_pinned(struct cuda *c, struct status_note *note) {
-    uint64_t image = (c->image_bytes + 4095) / 4096 * 4096u;
+    uint64_t image =
+        (c->image_bytes + CUDA_TABLES * (uint64_t)c->table_bytes + 4095) / 4096 * 4096u;
     uint64_t answer = (c->at.bytes + 4095) / 4096 * 4096;
     uint64_t steps = CUDA_STEPS * (image + answer), floats = exchange_floats(c);
     void *p = NULL;
@@ -243,6 +276,10 @@ static enum status fill_memory(struct cuda *c, struct status_note *note) {
         r = c->driver->fill8(c->last, 0, GPU_SLOTS_MAX * sizeof(uint32_t), in);
     if (r == GPU_CUDA_SUCCESS)
         r = c->driver->fill8(c->pool, 0, c->pool_bytes, in);
+    /* Packed rows behind K, and attention's counters, begin as zeros. */
+    if (r == GPU_CUDA_SUCCESS && c->bf16)
+        r = c->driver->fill8(c->packed[KRN_BUF_H], 0,
+                             c->buffers + c->buffers_bytes - c->packed[KRN_BUF_H], in);
     if (r == GPU_CUDA_SUCCESS)
         r = c->driver->stream_synchronize(in);
     return gpu_cuda_said(c, r, "filling the GPU's memory", note);
@@ -286,6 +323,7 @@ static enum status open_parts(struct cuda *c, const struct gpu_device_cuda_over 
         return status_say(note, STATUS_NO_MEMORY, "no memory for the stages of a step");
     place_answer(c);
     TRY(open_driver(c, over, note));
+    TRY(open_machine(c, note));
     TRY(open_memory(c, note));
     TRY(open_pinned(c, note));
     TRY(fill_memory(c, note));
@@ -306,6 +344,7 @@ enum status gpu_device_cuda_open_over(const struct gpu_device_config *config,
     c->limits = config->limits;
     c->model = *m;
     c->driver = over->driver;
+    c->bf16 = krn_profile_gpu(&config->profile);
     c->failed_number = CUDA_NO_PLAN;
     c->heads = m->heads / config->world;
     c->kv_heads = gpu_shard_kv_heads(m, config->world);

@@ -7,31 +7,17 @@
 #include <string.h>
 
 #include "actors/check.h"
-#include "gpu/cuda.h"
+#include "gpu/pack_cuda.h"
 #include "kernels/approx.h"
 #include "kernels/quant/quant.h"
 
-/* Walks the op list twice with the same steps: first to count bytes (base 0), then to carry. */
-struct packer {
-    struct cuda *c;
-    gpu_cu_ptr_t base;
-    uint64_t at;
-    enum status status;
-    struct status_note *note;
-    const struct krn_tensor *table; /* of the embedding */
-    gpu_cu_ptr_t table_at;
-    gpu_cu_ptr_t q_norm, k_norm; /* of the heads of the layer at hand */
-    float head_eps;
-};
-
-static gpu_cu_ptr_t take(struct packer *p, uint64_t bytes) {
+gpu_cu_ptr_t gpu_cuda_take(struct gpu_cuda_packer *p, uint64_t bytes) {
     uint64_t from = (p->at + 255) / 256 * 256;
     p->at = from + bytes;
     return p->base + from;
 }
 
-/* Carries staged bytes to the device and waits, so that the staging memory is free again. */
-static void carry(struct packer *p, gpu_cu_ptr_t to, uint64_t bytes) {
+void gpu_cuda_carry(struct gpu_cuda_packer *p, gpu_cu_ptr_t to, uint64_t bytes) {
     struct cuda *c = p->c;
     if (p->status != STATUS_OK || bytes == 0)
         return;
@@ -41,13 +27,11 @@ static void carry(struct packer *p, gpu_cu_ptr_t to, uint64_t bytes) {
     p->status = gpu_cuda_said(c, r, "carrying weights to the device", p->note);
 }
 
-/* Elements [first, first + n) of a vector as floats, plus one where the family's norms ask for it;
- * 0 for no tensor. */
-static gpu_cu_ptr_t pack_vector(struct packer *p, const struct krn_tensor *t, uint32_t first,
-                                uint32_t n, bool one_more) {
+gpu_cu_ptr_t gpu_cuda_pack_vector(struct gpu_cuda_packer *p, const struct krn_tensor *t,
+                                  uint32_t first, uint32_t n, bool one_more) {
     if (t == NULL || n == 0)
         return 0;
-    gpu_cu_ptr_t out = take(p, (uint64_t)n * sizeof(float));
+    gpu_cu_ptr_t out = gpu_cuda_take(p, (uint64_t)n * sizeof(float));
     if (p->base == 0)
         return out;
     enum { PART = CUDA_STAGING / sizeof(float) };
@@ -61,7 +45,7 @@ static gpu_cu_ptr_t pack_vector(struct packer *p, const struct krn_tensor *t, ui
                                              : krn_widen_f16(((const uint16_t *)t->data)[at]);
             staged[i] = one_more ? 1.0f + x : x;
         }
-        carry(p, out + (uint64_t)done * sizeof(float), (uint64_t)part * sizeof(float));
+        gpu_cuda_carry(p, out + (uint64_t)done * sizeof(float), (uint64_t)part * sizeof(float));
         done += part;
     }
     return out;
@@ -103,24 +87,24 @@ static void pack_blocks(const struct krn_tensor *t, uint32_t row0, uint32_t n, u
                      (float *)out + (size_t)b * k);
 }
 
-static gpu_cu_ptr_t pack_matrix(struct packer *p, const struct krn_tensor *t, uint32_t row0,
-                                uint32_t n, uint32_t col0, uint32_t k) {
+static gpu_cu_ptr_t pack_matrix(struct gpu_cuda_packer *p, const struct krn_tensor *t,
+                                uint32_t row0, uint32_t n, uint32_t col0, uint32_t k) {
     uint64_t block = krn_packed_bytes(packed_type(t), KRN_BLOCK, k);
     uint32_t blocks = (n + KRN_BLOCK - 1) / KRN_BLOCK;
-    gpu_cu_ptr_t out = take(p, blocks * block);
+    gpu_cu_ptr_t out = gpu_cuda_take(p, blocks * block);
     CHECK(block <= CUDA_STAGING);
     for (uint32_t b = 0; b < blocks && p->base != 0 && p->status == STATUS_OK;) {
         uint32_t most = (uint32_t)(CUDA_STAGING / block), first = b * KRN_BLOCK;
         uint32_t part = blocks - b < most ? blocks - b : most;
         uint32_t rows = n - first < part * KRN_BLOCK ? n - first : part * KRN_BLOCK;
         pack_blocks(t, row0 + first, rows, col0, k, p->c->staging);
-        carry(p, out + b * block, part * block);
+        gpu_cuda_carry(p, out + b * block, part * block);
         b += part;
     }
     return out;
 }
 
-static void pack_product(struct packer *p, const struct krn_op *op, struct cuda_stage *s) {
+static void pack_product(struct gpu_cuda_packer *p, const struct krn_op *op, struct cuda_stage *s) {
     struct cuda *c = p->c;
     const struct gpu_device_config *config = &c->config;
     struct gpu_shard part =
@@ -146,7 +130,7 @@ static void pack_product(struct packer *p, const struct krn_op *op, struct cuda_
     } else {
         a->w = pack_matrix(p, op->w, part.row0, part.n, part.col0, part.k);
     }
-    gpu_cu_ptr_t bias = pack_vector(p, op->bias, part.row0, part.n, false);
+    gpu_cu_ptr_t bias = gpu_cuda_pack_vector(p, op->bias, part.row0, part.n, false);
     s->kind = logits ? CUDA_LOGITS : CUDA_PRODUCT;
     s->reduce = part.reduce;
     if (!part.reduce) {
@@ -166,7 +150,7 @@ static void pack_product(struct packer *p, const struct krn_op *op, struct cuda_
                                    .add = op->add};
 }
 
-static void cut_embed(struct packer *p, const struct krn_op *op, struct cuda_stage *s) {
+static void cut_embed(struct gpu_cuda_packer *p, const struct krn_op *op, struct cuda_stage *s) {
     struct cuda *c = p->c;
     p->table = op->w;
     p->table_at = pack_matrix(p, op->w, 0, (uint32_t)op->w->dims[0], 0, (uint32_t)op->w->dims[1]);
@@ -182,14 +166,14 @@ static void cut_embed(struct packer *p, const struct krn_op *op, struct cuda_sta
                                          .scale = op->scale};
 }
 
-static void cut_norm(struct packer *p, const struct krn_op *op, struct cuda_stage *s) {
+static void cut_norm(struct gpu_cuda_packer *p, const struct krn_op *op, struct cuda_stage *s) {
     struct cuda *c = p->c;
     bool final = op->kind == KRN_OP_FINAL;
     enum krn_buf src = final ? KRN_BUF_X : op->src, dst = final ? KRN_BUF_H : op->dst;
     s->kind = final ? CUDA_FINAL : CUDA_NORM;
     s->a.norm = (struct krn_cuda_norm){.step = c->image,
                                        .x = c->buf[src],
-                                       .w = pack_vector(p, op->w, 0, op->n, op->one_more),
+                                       .w = gpu_cuda_pack_vector(p, op->w, 0, op->n, op->one_more),
                                        .y = c->buf[dst],
                                        .n = op->n,
                                        .ldx = c->ld[src],
@@ -199,7 +183,7 @@ static void cut_norm(struct packer *p, const struct krn_op *op, struct cuda_stag
                                        .drawn = final};
 }
 
-static void cut_rope(struct packer *p, const struct krn_op *op, struct cuda_stage *s) {
+static void cut_rope(struct gpu_cuda_packer *p, const struct krn_op *op, struct cuda_stage *s) {
     struct cuda *c = p->c;
     s->kind = CUDA_ROPE;
     s->a.rope = (struct krn_cuda_rope){.step = c->image,
@@ -214,12 +198,13 @@ static void cut_rope(struct packer *p, const struct krn_op *op, struct cuda_stag
                                        .ldq = c->ld[KRN_BUF_Q],
                                        .ldk = c->ld[KRN_BUF_K],
                                        .ldv = c->ld[KRN_BUF_V],
-                                       .eps = p->head_eps};
+                                       .eps = p->head_eps,
+                                       .bf16 = c->bf16};
     s->a.rope.kv.layer_off = op->layer * c->layer_bytes;
     p->q_norm = p->k_norm = 0;
 }
 
-static void cut_attend(struct packer *p, const struct krn_op *op, struct cuda_stage *s) {
+static void cut_attend(struct gpu_cuda_packer *p, const struct krn_op *op, struct cuda_stage *s) {
     struct cuda *c = p->c;
     s->kind = CUDA_ATTEND;
     s->a.attend = (struct krn_cuda_attend){.step = c->image,
@@ -235,7 +220,7 @@ static void cut_attend(struct packer *p, const struct krn_op *op, struct cuda_st
     s->a.attend.kv.layer_off = op->layer * c->layer_bytes;
 }
 
-static void cut_gate(struct packer *p, const struct krn_op *op, struct cuda_stage *s) {
+static void cut_gate(struct gpu_cuda_packer *p, const struct krn_op *op, struct cuda_stage *s) {
     struct cuda *c = p->c;
     s->kind = CUDA_GATE;
     s->a.gate = (struct krn_cuda_gate){.step = c->image,
@@ -247,9 +232,11 @@ static void cut_gate(struct packer *p, const struct krn_op *op, struct cuda_stag
 }
 
 /* One op as a stage; false for an op that makes none, or that this device does not know. */
-static bool cut_op(struct packer *p, const struct krn_op *op, struct cuda_stage *s, bool *known) {
+static bool cut_op(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
+                   struct cuda_stage *s, bool *known) {
     *s = (struct cuda_stage){0};
     *known = true;
+    p->packed[op->kind == KRN_OP_FINAL ? KRN_BUF_H : op->dst] = false;
     switch (op->kind) {
     case KRN_OP_EMBED:
         cut_embed(p, op, s);
@@ -259,10 +246,13 @@ static bool cut_op(struct packer *p, const struct krn_op *op, struct cuda_stage 
         cut_norm(p, op, s);
         return true;
     case KRN_OP_PRODUCT:
-        pack_product(p, op, s);
+        if (p->c->bf16)
+            gpu_cuda_product_bf16(p, op, s);
+        else
+            pack_product(p, op, s);
         return true;
     case KRN_OP_HEAD_NORM: { /* taken by the rotation that follows */
-        gpu_cu_ptr_t w = pack_vector(p, op->w, 0, op->k, op->one_more);
+        gpu_cu_ptr_t w = gpu_cuda_pack_vector(p, op->w, 0, op->k, op->one_more);
         *(op->dst == KRN_BUF_Q ? &p->q_norm : &p->k_norm) = w;
         p->head_eps = op->eps;
         return false;
@@ -271,7 +261,10 @@ static bool cut_op(struct packer *p, const struct krn_op *op, struct cuda_stage 
         cut_rope(p, op, s);
         return true;
     case KRN_OP_ATTEND:
-        cut_attend(p, op, s);
+        if (p->c->bf16)
+            gpu_cuda_attend_bf16(p, op, left, s);
+        else
+            cut_attend(p, op, s);
         return true;
     case KRN_OP_GATE:
         cut_gate(p, op, s);
@@ -282,12 +275,12 @@ static bool cut_op(struct packer *p, const struct krn_op *op, struct cuda_stage 
     }
 }
 
-static enum status cut_all(struct packer *p) {
+static enum status cut_all(struct gpu_cuda_packer *p) {
     const struct krn_net *net = p->c->config.net;
     p->c->n_stages = 0;
     for (uint32_t i = 0; i < net->n_ops && p->status == STATUS_OK; i++) {
         bool known;
-        if (cut_op(p, &net->ops[i], &p->c->stages[p->c->n_stages], &known))
+        if (cut_op(p, &net->ops[i], net->n_ops - i, &p->c->stages[p->c->n_stages], &known))
             p->c->n_stages++;
         if (!known)
             return status_say(p->note, STATUS_UNSUPPORTED,
@@ -311,13 +304,13 @@ static enum status check_widths(const struct krn_net *net, struct status_note *n
 }
 
 uint64_t gpu_cuda_weights_bytes(struct cuda *c, struct status_note *note) {
-    struct packer count = {.c = c, .note = note};
+    struct gpu_cuda_packer count = {.c = c, .note = note};
     return cut_all(&count) == STATUS_OK ? count.at + 256 : 0;
 }
 
 enum status gpu_cuda_pack(struct cuda *c, struct status_note *note) {
     TRY(check_widths(c->config.net, note));
-    struct packer pack = {.c = c, .base = c->weights, .note = note};
+    struct gpu_cuda_packer pack = {.c = c, .base = c->weights, .note = note};
     TRY(cut_all(&pack));
     CHECK(pack.at + 256 == c->weights_bytes);
     return STATUS_OK;

@@ -3,8 +3,8 @@
  * what was enqueued before, and written before what is enqueued after; the host waits for its own
  * copy alone.
  */
+#include "gpu/pages_cuda.h"
 #include "actors/check.h"
-#include "gpu/cuda.h"
 
 void gpu_cuda_here(const struct cuda *c) {
     CHECK(c->driver->context_set(c->context) == GPU_CUDA_SUCCESS);

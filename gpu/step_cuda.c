@@ -7,7 +7,7 @@
 #include "gpu/cuda.h"
 
 /* 0, 1, 2, 4, 8, 16, then multiples of 32 and behind 128 of 128. */
-static uint32_t round_up(uint32_t n) {
+uint32_t gpu_cuda_round_up(uint32_t n) {
     uint32_t to = n > 128 ? 128 : n > 16 ? 32 : 1;
     if (n == 0)
         return 0;
@@ -19,7 +19,8 @@ static uint32_t round_up(uint32_t n) {
 }
 
 struct cuda_shape gpu_cuda_shape(const struct gpu_plan *p) {
-    return (struct cuda_shape){round_up(p->n_rows), round_up(p->n_draws), round_up(p->n_seqs)};
+    return (struct cuda_shape){gpu_cuda_round_up(p->n_rows), gpu_cuda_round_up(p->n_draws),
+                               gpu_cuda_round_up(p->n_seqs)};
 }
 
 static enum status launch(struct cuda *c, const struct krn_cuda_call *call,
@@ -69,6 +70,33 @@ static enum status run_product(struct cuda *c, const struct cuda_stage *s, uint3
     return s->reduce ? run_reduce(c, s, n_rows, shape, note) : STATUS_OK;
 }
 
+/* Rows into bf16 tiles, where they are not yet, and the product. */
+static enum status run_bf16(struct cuda *c, const struct cuda_stage *s, uint32_t first,
+                            uint32_t rows, struct status_note *note) {
+    struct krn_cuda_rows_bf16 pack = s->rows;
+    struct krn_cuda_product_bf16 a = s->a.product_bf16;
+    struct krn_cuda_call call;
+    if (s->packs || s->kind == CUDA_LOGITS_BF16) {
+        pack.rows = rows;
+        pack.x += (uint64_t)first * pack.ldx * sizeof(float);
+        krn_cuda_rows_bf16_call(&pack, &call);
+        TRY(launch(c, &call, note));
+    }
+    a.rows = rows;
+    if (!krn_cuda_product_bf16_call(&a, &c->machine, KRN_BF16_AUTO, &call))
+        return status_say(note, STATUS_UNSUPPORTED, "no product of %u rows on this GPU", rows);
+    return launch(c, &call, note);
+}
+
+static enum status run_attend_bf16(struct cuda *c, const struct cuda_stage *s,
+                                   struct status_note *note) {
+    struct krn_cuda_call calls[2];
+    int n = krn_cuda_attend_bf16_calls(&s->a.attend_bf16, &c->machine, calls);
+    for (int i = 0; i < n; i++)
+        TRY(launch(c, &calls[i], note));
+    return STATUS_OK;
+}
+
 /* All rows are checked; the drawn ones are normed. */
 static enum status run_final(struct cuda *c, const struct cuda_stage *s,
                              const struct cuda_shape *shape, struct status_note *note) {
@@ -103,6 +131,10 @@ static enum status run_logits(struct cuda *c, const struct cuda_stage *s, const 
     for (uint32_t first = 0; first < shape->draws; first += CUDA_LOGITS_ROWS) {
         uint32_t left = shape->draws - first;
         struct krn_cuda_product a = s->a.product;
+        if (s->kind == CUDA_LOGITS_BF16) {
+            a = (struct krn_cuda_product){.n = 0};
+            TRY(run_bf16(c, s, first, left < CUDA_LOGITS_ROWS ? left : CUDA_LOGITS_ROWS, note));
+        }
         a.rows = left < CUDA_LOGITS_ROWS ? left : CUDA_LOGITS_ROWS;
         a.first_row = first;
         a.x += (uint64_t)first * a.ldx * sizeof(float);
@@ -160,7 +192,12 @@ static enum status run_stage(struct cuda *c, const struct cuda_stage *s, const s
         break;
     case CUDA_FINAL:
         return run_final(c, s, shape, note);
+    case CUDA_PRODUCT_BF16:
+        return run_bf16(c, s, 0, shape->rows, note);
+    case CUDA_ATTEND_BF16:
+        return run_attend_bf16(c, s, note);
     case CUDA_LOGITS:
+    case CUDA_LOGITS_BF16:
         return run_logits(c, s, p, shape, note);
     }
     return launch(c, &call, note);
@@ -168,7 +205,11 @@ static enum status run_stage(struct cuda *c, const struct cuda_stage *s, const s
 
 enum status gpu_cuda_copies(struct cuda *c, const struct gpu_plan *p, struct status_note *note) {
     const struct krn_cuda_copy copy = {
-        .step = c->image, .kv = c->kv, .heads = c->kv_heads * c->model.layers};
+        .step = c->image,
+        .kv = c->kv,
+        .heads = c->kv_heads * c->model.layers,
+        .tile_words = (uint32_t)(c->layer_bytes / c->kv_heads / (c->config.page_tokens / KRN_TILE) /
+                                 sizeof(uint32_t))};
     struct krn_cuda_call call;
     if (p->n_copies == 0)
         return STATUS_OK;

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/q8_entries.h"
+#include "kernels/cuda/bf16_tile.h"
 
 /* The last table that passed its self-test. Devices open on one thread, at start. */
 static const struct krn_rowfn *proven;
@@ -85,6 +86,9 @@ static enum status open_q8(const struct krn_rowfn *fn, struct krn_matmul *out,
 
 enum status krn_matmul_open(const struct krn_profile *profile, const struct krn_rowfn *fn,
                             struct krn_matmul *out, struct status_note *note) {
+    if (krn_profile_gpu(profile))
+        return status_say(note, STATUS_UNSUPPORTED, "profile %s runs on a GPU: --device cuda",
+                          profile->name);
     if (proven != fn)
         TRY(krn_selftest(fn, note));
     proven = fn;
@@ -107,6 +111,8 @@ static size_t tile_bytes_f32(uint32_t head_dim) {
 }
 
 size_t krn_kv_tile_bytes(const struct krn_profile *profile, uint32_t head_dim) {
+    if (krn_profile_gpu(profile))
+        return krn_bf16_kv_bytes(head_dim);
     return profile->kv == KRN_BF16 ? krn_bf16_tile_bytes(head_dim) : tile_bytes_f32(head_dim);
 }
 

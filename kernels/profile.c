@@ -12,17 +12,19 @@
 #include "kernels/model.h"
 #include "kernels/rowfn.h"
 
-enum { PROFILE_SEGMENT = 1024 };
+enum { PROFILE_SEGMENT = 1024, PROFILE_SEGMENT_BF16 = 512 };
 
 /* What profiles differ in; the first is the default. numerics.md 10 says how to add one. */
 static const struct {
     const char *name;
     uint32_t version, k_step;
     enum krn_dtype act, kv;
+    uint32_t segment;
 } profiles[] = {
-    {"portable", 1, 16, KRN_F32, KRN_F32},
-    {"amx-bf16", 1, 32, KRN_BF16, KRN_BF16},
-    {"q8", 2, 32, KRN_Q8_0, KRN_BF16},
+    {"portable", 1, 16, KRN_F32, KRN_F32, PROFILE_SEGMENT},
+    {"amx-bf16", 1, 32, KRN_BF16, KRN_BF16, PROFILE_SEGMENT},
+    {"q8", 2, 32, KRN_Q8_0, KRN_BF16, PROFILE_SEGMENT},
+    {"cuda-bf16-sm90", 1, 16, KRN_BF16, KRN_BF16, PROFILE_SEGMENT_BF16},
 };
 enum { PROFILES = sizeof profiles / sizeof profiles[0] };
 
@@ -78,7 +80,7 @@ enum status krn_profile_open(const char *name, const struct krn_config *config,
                             .k_step = k_step,
                             .virtual_ranks = v,
                             .attn_tile = KRN_TILE,
-                            .attn_segment = PROFILE_SEGMENT,
+                            .attn_segment = profiles[i].segment,
                             .act = profiles[i].act,
                             .kv = profiles[i].kv,
                             .promotion = 0};
@@ -93,6 +95,10 @@ enum status krn_profile_open(const char *name, const struct krn_config *config,
 enum status krn_profile_portable(const struct krn_config *config, uint32_t virtual_ranks,
                                  struct krn_profile *out, struct status_note *note) {
     return krn_profile_open("portable", config, virtual_ranks, out, note);
+}
+
+bool krn_profile_gpu(const struct krn_profile *p) {
+    return strncmp(p->name, "cuda-", 5) == 0;
 }
 
 uint64_t krn_profile_digest(const struct krn_profile *p) {

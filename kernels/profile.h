@@ -6,6 +6,7 @@
 #ifndef KERNELS_PROFILE_H
 #define KERNELS_PROFILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "actors/status.h"
@@ -63,6 +64,9 @@ const char *krn_profile_name(unsigned i);
 /* The same of "portable". */
 enum status krn_profile_portable(const struct krn_config *config, uint32_t virtual_ranks,
                                  struct krn_profile *out, struct status_note *note);
+
+/* Whether it is of GPUs alone: its steps are the tensor cores'. */
+bool krn_profile_gpu(const struct krn_profile *p);
 
 /* XXH3-64 over the fields in a fixed byte order. */
 uint64_t krn_profile_digest(const struct krn_profile *p);

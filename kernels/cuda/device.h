@@ -23,6 +23,14 @@ CUDA_FN float krn_cuda_widen(const int dtype, const void *w, size_t at) {
     return dtype == KRN_BF16 ? krn_widen_bf16(h) : krn_widen_f16(h);
 }
 
+/* bf16(x) of numerics.md 16.1 as bits. */
+CUDA_FN uint16_t krn_cuda_bf16(float x) {
+    uint32_t u = krn_bits(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(u >> 16 | 0x40u);
+    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+
 /* tree16 of numerics.md: t[l] += t[l + 8], then 4, 2, 1. One thread. */
 CUDA_FN float krn_cuda_tree16(const float *lanes) {
     float t[8];

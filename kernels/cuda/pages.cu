@@ -31,6 +31,17 @@ CUDA_FN void kv_write(const struct krn_cuda_rope *a, const struct krn_cuda_step 
     const float *v =
         KRN_CUDA_AT(const float, a->v) + (size_t)row * a->ldv + (size_t)head * a->kv.head_dim;
     uint32_t d = a->kv.head_dim, slot = r->pos % a->kv.page_tokens, j = slot % KRN_TILE;
+    if (a->bf16 != 0) {
+        uint32_t tiles = a->kv.page_tokens / KRN_TILE;
+        unsigned char *to = KRN_CUDA_AT(unsigned char, a->kv.pool) +
+                            pages[r->pos / a->kv.page_tokens] * a->kv.page_bytes + a->kv.layer_off +
+                            (uint64_t)(head * tiles + slot / KRN_TILE) * krn_bf16_kv_bytes(d);
+        for (uint32_t i = threadIdx.x; i < d; i += ROPE_THREADS) {
+            *(uint16_t *)(void *)(to + krn_bf16_kv_at(d, 0, j, i)) = krn_cuda_bf16(k[i]);
+            *(uint16_t *)(void *)(to + krn_bf16_kv_at(d, 1, j, i)) = krn_cuda_bf16(v[i]);
+        }
+        return;
+    }
     float *tile = krn_cuda_kv_tile(KRN_CUDA_AT(unsigned char, a->kv.pool), a->kv.page_bytes,
                                    a->kv.layer_off, a->kv.page_tokens, d, head,
                                    pages[r->pos / a->kv.page_tokens], slot / KRN_TILE);
@@ -81,8 +92,8 @@ KRN_CUDA_KERNEL(krn_cuda_copy, COPY_THREADS)(const __grid_constant__ struct krn_
     const struct krn_cuda_page_copy *copy =
         KRN_CUDA_OF(struct krn_cuda_page_copy, step, off_copies) + blockIdx.x;
     unsigned char *pool = KRN_CUDA_AT(unsigned char, a.kv.pool);
-    size_t head = (size_t)a.kv.page_tokens * 2 * a.kv.head_dim;
-    size_t n = (size_t)((copy->tokens + KRN_TILE - 1) / KRN_TILE) * 2 * a.kv.head_dim * KRN_TILE;
+    size_t head = (size_t)(a.kv.page_tokens / KRN_TILE) * a.tile_words;
+    size_t n = (size_t)((copy->tokens + KRN_TILE - 1) / KRN_TILE) * a.tile_words;
     const uint32_t *src =
         (const uint32_t *)(void *)(pool + copy->src * a.kv.page_bytes) + blockIdx.y * head;
     uint32_t *dst = (uint32_t *)(void *)(pool + copy->dst * a.kv.page_bytes) + blockIdx.y * head;

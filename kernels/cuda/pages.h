@@ -5,6 +5,7 @@
 #ifndef KERNELS_CUDA_PAGES_H
 #define KERNELS_CUDA_PAGES_H
 
+#include "kernels/cuda/bf16_tile.h"
 #include "kernels/cuda/step.h"
 
 /* struct krn_kv with an address of the device. */
@@ -24,7 +25,7 @@ struct krn_cuda_rope {
     uint32_t heads; /* query heads */
     uint32_t ldq, ldk, ldv;
     float eps;
-    uint32_t reserved;
+    uint32_t bf16; /* K and V are rounded and lie in tiles of bf16_tile.h (numerics.md 16.4) */
 };
 
 void krn_cuda_rope_call(const struct krn_cuda_rope *args, uint32_t rows,
@@ -34,8 +35,8 @@ void krn_cuda_rope_call(const struct krn_cuda_rope *args, uint32_t rows,
 struct krn_cuda_copy {
     krn_cuda_ptr_t step;
     struct krn_cuda_kv kv;
-    uint32_t heads; /* KV heads of all layers */
-    uint32_t reserved;
+    uint32_t heads;      /* KV heads of all layers */
+    uint32_t tile_words; /* 32-bit words of K and V of one head's tile */
 };
 
 void krn_cuda_copy_call(const struct krn_cuda_copy *args, uint32_t copies,

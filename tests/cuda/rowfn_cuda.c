@@ -360,7 +360,6 @@ static void cuda_draw(const struct krn_draw *d, struct krn_drawn *out) {
     if (d->mask != NULL)
         memcpy(bytes + at, d->mask, words * 4);
     at += words * 4;
-    struct krn_top top[KRN_TOP_MAX];
     uint64_t row = 4 * (uint64_t)d->vocab;
     begin();
     struct krn_cuda_draw a = {.step = put(bytes, at),
@@ -369,7 +368,7 @@ static void cuda_draw(const struct krn_draw *d, struct krn_drawn *out) {
                               .edited = room(row),
                               .scaled = room(row),
                               .drawn = room(sizeof *out),
-                              .top = room(sizeof top),
+                              .top = room(KRN_TOP_MAX * sizeof *d->top),
                               .kept = room(row),
                               .secret = put(XXH3_kSecret, KRN_CUDA_SECRET),
                               .vocab = d->vocab,
@@ -378,9 +377,8 @@ static void cuda_draw(const struct krn_draw *d, struct krn_drawn *out) {
     krn_cuda_draw_call(&a, 1, &call);
     launch(&call);
     get(out, a.drawn, sizeof *out);
-    get(top, a.top, sizeof top);
-    if (d->top != NULL)
-        memcpy(d->top, top, out->n_top * sizeof *top);
+    if (d->top != NULL && out->n_top > 0)
+        get(d->top, a.top, out->n_top * sizeof *d->top);
     static float kept[1 << 18];
     CHECK(d->vocab <= sizeof kept / sizeof *kept);
     get(kept, a.kept, row);

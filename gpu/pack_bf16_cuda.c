@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The tensor-core half of the CUDA device's packing (numerics.md 16): weights become bf16 tiles,
+ * made on the device from rows that are carried as they are stored; products read packed rows, and
+ * attention leaves its own.
+ */
+#include <string.h>
+
+#include "actors/check.h"
+#include "gpu/pack_cuda.h"
+#include "kernels/approx.h"
+#include "kernels/quant/quant.h"
+
+/* Rows that any shape may launch with, whole tiles of them. */
+static uint64_t rows_cap(const struct cuda *c) {
+    uint32_t both = c->limits.rows > c->limits.draws ? c->limits.rows : c->limits.draws;
+    return (uint64_t)krn_bf16_row_tiles(gpu_cuda_round_up(both)) * KRN_BF16_SIDE;
+}
+
+static gpu_cu_ptr_t cut(gpu_cu_ptr_t base, uint64_t *at, uint64_t bytes) {
+    uint64_t from = (*at + 1023) / 1024 * 1024;
+    *at = from + bytes;
+    return base + from;
+}
+
+uint64_t gpu_cuda_place_bf16(struct cuda *c, gpu_cu_ptr_t base, uint64_t at) {
+    const struct krn_config *m = &c->model;
+    uint32_t rows = (uint32_t)rows_cap(c), v = c->config.profile.virtual_ranks;
+    c->packed[KRN_BUF_H] = cut(base, &at, krn_bf16_bytes(rows, m->hidden, 1));
+    c->packed[KRN_BUF_A] = cut(base, &at, krn_bf16_bytes(rows, m->heads * m->head_dim, v));
+    c->packed[KRN_BUF_G] = cut(base, &at, krn_bf16_bytes(rows, m->ffn, v));
+    c->table_bytes =
+        (uint32_t)(sizeof(struct krn_cuda_attend_table) +
+                   (c->limits.rows + c->limits.seqs) * sizeof(struct krn_cuda_attend_span));
+    for (int i = 0; i < CUDA_TABLES; i++)
+        c->tables[i] = cut(base, &at, c->table_bytes);
+    c->pages = cut(base, &at, c->limits.pages * sizeof(uint32_t));
+    c->product_work = cut(base, &at, krn_cuda_product_bf16_work(&c->machine));
+    c->attend_work = cut(base, &at, krn_cuda_attend_work(m->head_dim, CUDA_ATTEND_ITEMS));
+    c->row_major = cut(base, &at, CUDA_STAGING);
+    return at;
+}
+
+/* Rows [row0, row0 + n), columns [col0, col0 + k) as they are stored: bf16, or widened to f32. */
+static void stage_rows(const struct krn_tensor *t, uint64_t row0, uint32_t n, uint32_t col0,
+                       uint32_t k, void *out) {
+    uint64_t ld = t->dims[1];
+    for (uint32_t r = 0; r < n; r++) {
+        uint64_t from = (row0 + r) * ld + col0;
+        float *to = (float *)out + (size_t)r * k;
+        if (t->dtype == KRN_BF16)
+            memcpy((uint16_t *)out + (size_t)r * k, (const uint16_t *)t->data + from,
+                   2 * (size_t)k);
+        else if (t->dtype == KRN_F32)
+            memcpy(to, (const float *)t->data + from, sizeof *to * (size_t)k);
+        else if (t->dtype == KRN_F16)
+            for (uint32_t i = 0; i < k; i++)
+                to[i] = krn_widen_f16(((const uint16_t *)t->data)[from + i]);
+        else /* whole blocks: there is one rank, so columns are not cut */
+            krn_unpack(t->dtype, t->data, from, k, to);
+    }
+}
+
+/* One part of whole tiles of rows, through row-major memory of the device. */
+static void pack_part(struct gpu_cuda_packer *p, const struct krn_tensor *t,
+                      struct krn_cuda_rows_bf16 *a, uint64_t row0) {
+    struct cuda *c = p->c;
+    struct krn_cuda_call call;
+    uint64_t element = a->type == KRN_ROWS_BF16 ? 2 : 4;
+    stage_rows(t, row0, a->rows, 0, a->k, c->staging);
+    gpu_cuda_carry(p, a->x, (uint64_t)a->rows * a->k * element);
+    if (p->status != STATUS_OK)
+        return;
+    krn_cuda_rows_bf16_call(a, &call);
+    p->status = gpu_launch(c->launcher, c->streams[GPU_STREAM_IN], &call, p->note);
+    if (p->status == STATUS_OK)
+        p->status = gpu_cuda_said(c, c->driver->stream_synchronize(c->streams[GPU_STREAM_IN]),
+                                  "packing weights", p->note);
+}
+
+static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct krn_tensor *t, uint32_t n,
+                               uint32_t k, uint32_t segments) {
+    uint64_t tile_row = (uint64_t)krn_bf16_blocks(k, segments) * KRN_BF16_TILE_BYTES;
+    uint64_t bytes = krn_bf16_bytes(n, k, segments);
+    gpu_cu_ptr_t out = gpu_cuda_take(p, bytes + 1024);
+    out = (out + 1023) / 1024 * 1024;
+    uint32_t most = (uint32_t)(CUDA_STAGING / (k * sizeof(float)) / KRN_BF16_SIDE * KRN_BF16_SIDE);
+    CHECK(most > 0);
+    for (uint32_t row = 0; row < n && p->base != 0 && p->status == STATUS_OK; row += most) {
+        uint32_t rows = n - row < most ? n - row : most;
+        struct krn_cuda_rows_bf16 a = {.x = p->c->row_major,
+                                       .out = out + row / KRN_BF16_SIDE * tile_row,
+                                       .type = t->dtype == KRN_BF16 ? KRN_ROWS_BF16 : KRN_ROWS_F32,
+                                       .rows = rows,
+                                       .ldx = k,
+                                       .k = k,
+                                       .segments = segments,
+                                       .out_rows = krn_bf16_row_tiles(rows) * KRN_BF16_SIDE};
+        pack_part(p, t, &a, row);
+    }
+    return out;
+}
+
+void gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op,
+                           struct cuda_stage *s) {
+    struct cuda *c = p->c;
+    struct gpu_shard part = gpu_shard_of(op, &c->model, &c->config.profile, 0, 1);
+    bool logits = op->dst == KRN_BUF_L;
+    CHECK(c->packed[op->src] != 0 || p->base == 0);
+    s->kind = logits ? CUDA_LOGITS_BF16 : CUDA_PRODUCT_BF16;
+    s->packs = !p->packed[op->src];
+    p->packed[op->src] = true;
+    s->rows = (struct krn_cuda_rows_bf16){.x = c->buf[op->src],
+                                          .out = c->packed[op->src],
+                                          .type = KRN_ROWS_F32,
+                                          .ldx = c->ld[op->src],
+                                          .k = part.k,
+                                          .segments = part.segments};
+    s->a.product_bf16 =
+        (struct krn_cuda_product_bf16){.x = c->packed[op->src],
+                                       .w = pack_tiles(p, op->w, part.n, part.k, part.segments),
+                                       .bias = gpu_cuda_pack_vector(p, op->bias, 0, part.n, false),
+                                       .y = c->buf[op->dst],
+                                       .work = c->product_work,
+                                       .n = part.n,
+                                       .ldy = c->ld[op->dst],
+                                       .k_blocks = krn_bf16_blocks(part.k, part.segments),
+                                       .segments = part.segments,
+                                       .flags = op->add ? KRN_BF16_ADD : 0};
+}
+
+void gpu_cuda_attend_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
+                          struct cuda_stage *s) {
+    struct cuda *c = p->c;
+    uint32_t table = op->window != 0 ? 1 : 0, next = 1;
+    while (next < left && !(op[next].kind == KRN_OP_PRODUCT && op[next].src == KRN_BUF_A))
+        next++;
+    CHECK(next < left);
+    struct gpu_shard out = gpu_shard_of(&op[next], &c->model, &c->config.profile, 0, 1);
+    s->kind = CUDA_ATTEND_BF16;
+    s->a.attend_bf16 =
+        (struct krn_cuda_attend_bf16){.table = c->tables[table],
+                                      .pages = c->pages,
+                                      .q = c->buf[KRN_BUF_Q],
+                                      .packed = c->packed[KRN_BUF_A],
+                                      .pool = c->pool,
+                                      .work = c->attend_work,
+                                      .page_bytes = c->device.page_bytes,
+                                      .layer_off = op->layer * c->layer_bytes,
+                                      .page_tokens = c->config.page_tokens,
+                                      .heads = c->heads,
+                                      .kv_heads = c->kv_heads,
+                                      .head_dim = c->model.head_dim,
+                                      .ldq = c->ld[KRN_BUF_Q],
+                                      .window = op->window,
+                                      .segment = c->config.profile.attn_segment,
+                                      .packed_segment = out.k / out.segments,
+                                      .packed_blocks = krn_bf16_blocks(out.k, out.segments),
+                                      .items_max = CUDA_ATTEND_ITEMS,
+                                      .scale = op->scale};
+    c->table_of[table] = s->a.attend_bf16;
+    p->packed[KRN_BUF_A] = true;
+}

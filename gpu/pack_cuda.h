@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Private to the CUDA device's packing: pack_cuda.c (the walk, everything but tensor cores) and
+ * pack_bf16_cuda.c (products and attention of the profile cuda-bf16).
+ */
+#ifndef GPU_PACK_CUDA_H
+#define GPU_PACK_CUDA_H
+
+#include "gpu/cuda.h"
+
+/* Walks the op list twice with the same steps: first to count bytes (base 0), then to carry. */
+struct gpu_cuda_packer {
+    struct cuda *c;
+    gpu_cu_ptr_t base;
+    uint64_t at;
+    enum status status;
+    struct status_note *note;
+    const struct krn_tensor *table; /* of the embedding */
+    gpu_cu_ptr_t table_at;
+    gpu_cu_ptr_t q_norm, k_norm; /* of the heads of the layer at hand */
+    float head_eps;
+    bool packed[KRN_BUFS]; /* bf16: the buffer's packed rows are what stands in it */
+};
+
+/* The next part of the weights. */
+gpu_cu_ptr_t gpu_cuda_take(struct gpu_cuda_packer *p, uint64_t bytes);
+/* Carries staged bytes to the device and waits, so that the staging memory is free again. */
+void gpu_cuda_carry(struct gpu_cuda_packer *p, gpu_cu_ptr_t to, uint64_t bytes);
+/* Elements [first, first + n) of a vector as floats, plus one where the family's norms ask for it;
+ * 0 for no tensor. */
+gpu_cu_ptr_t gpu_cuda_pack_vector(struct gpu_cuda_packer *p, const struct krn_tensor *t,
+                                  uint32_t first, uint32_t n, bool one_more);
+
+/* pack_bf16_cuda.c */
+uint64_t gpu_cuda_place_bf16(struct cuda *c, gpu_cu_ptr_t base, uint64_t at);
+void gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op,
+                           struct cuda_stage *s);
+/* next: the ops behind it, up to the product that reads what it writes. */
+void gpu_cuda_attend_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
+                          struct cuda_stage *s);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Private to the CUDA device's files: what a step brings to the device, and the port's pages,
+ * streams and events.
+ */
+#ifndef GPU_PAGES_CUDA_H
+#define GPU_PAGES_CUDA_H
+
+#include "gpu/cuda.h"
+
+/* image_cuda.c: the bytes of the largest image; a plan's image and whether it can be run. Returns
+ * the image's bytes by *bytes. */
+uint32_t gpu_cuda_image_bytes(const struct gpu_limits *limits);
+enum status gpu_cuda_image(struct cuda *c, const struct gpu_plan *p, struct gpu_result *r,
+                           unsigned char *image, uint32_t *bytes);
+
+/* The same, and everything that belongs to it, to the device. */
+enum status gpu_cuda_upload(struct cuda *c, const struct cuda_step *s, uint32_t bytes,
+                            struct status_note *note);
+
+/* pages_cuda.c: the port's pages, streams and events. */
+enum status gpu_cuda_page_read(struct gpu_device *d, uint32_t page, void *host);
+enum status gpu_cuda_page_write(struct gpu_device *d, uint32_t page, const void *host);
+void gpu_cuda_page_freed(struct gpu_device *d, uint32_t page);
+gpu_event_t gpu_cuda_record(struct gpu_device *d, enum gpu_stream stream);
+void gpu_cuda_wait(struct gpu_device *d, enum gpu_stream stream, gpu_event_t event);
+bool gpu_cuda_reached(struct gpu_device *d, gpu_event_t event);
+
+#endif
