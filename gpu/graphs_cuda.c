@@ -38,8 +38,6 @@ uint64_t gpu_cuda_graph_key(const struct gpu_device *d, const struct gpu_plan *p
     struct cuda_shape s = gpu_cuda_shape(p);
     if (c->graphs == NULL || p->n_seqs == 0 || p->n_rows == 0 || c->perturb != GPU_PERTURB_NONE)
         return 0;
-    if (c->bf16) /* its kernels have not been replayed on a GPU yet: eager until they are */
-        return 0;
     return 1ull << 63 | (uint64_t)s.rows << 40 | (uint64_t)s.draws << 20 | s.seqs;
 }
 

@@ -161,6 +161,19 @@ static bool prove_pass(const struct prove *p) {
     return pass;
 }
 
+static const char *prove_verdict(const struct prove *p) {
+    uint64_t differ = p->oracle.differ;
+    for (uint32_t a = 1; a < PROVE_AXES; a++)
+        differ += p->count[a].differ;
+    if (prove_pass(p))
+        return "pass: not a bit differs";
+    if (differ > 0)
+        return "FAIL: rows differ";
+    if (p->axes[PROVE_GRAPHS] && p->count[PROVE_GRAPHS].replays == 0)
+        return "FAIL: not a bit differs, but no graph was replayed, so axis graphs shows nothing";
+    return "FAIL: not a bit differs, but an axis compared no row; give more --seconds";
+}
+
 static void prove_row(const char *name, const struct prove_count *c, const char *extra) {
     printf("  %-9s %8llu %10llu %10llu  %s\n", name, (unsigned long long)c->cases,
            (unsigned long long)c->rows, (unsigned long long)c->differ, extra);
@@ -198,7 +211,7 @@ static void prove_table(const struct prove *p) {
                      (unsigned long long)c->replays, (unsigned long long)c->refused_graphs);
         prove_row(prove_axis_names[a], c, extra);
     }
-    printf("\n%s\n", prove_pass(p) ? "pass: not a bit differs" : "FAIL: rows differ");
+    printf("\n%s\n", prove_verdict(p));
 }
 
 static json_t *prove_axis_json(const char *name, const struct prove_count *c) {

@@ -230,7 +230,7 @@ static void any_fault(struct pair *p, uint32_t n_seqs, const struct test_seq *se
     uint32_t kind = below(p, 12);
     f.step_fails = kind == 0;
     f.voided = kind == 1;
-    f.graph_fails = test_graphs_fail && kind == 5;
+    f.graph_fails = test_graphs_fail && kind >= 5 && kind < 8;
     f.nan_row = kind >= 2 && kind <= 4 && n_seqs > 0;
     if (f.nan_row) {
         const struct test_seq *s = &seqs[below(p, n_seqs)];
