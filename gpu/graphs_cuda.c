@@ -7,7 +7,12 @@
 #include "gpu/graphs_cuda.h"
 #include "actors/check.h"
 
-enum { GRAPHS_LOW = 64 << 20, GRAPHS_HIGH = 192 << 20 }; /* free device memory, in bytes */
+enum {
+    GRAPHS_LOW = 64 << 20, /* free device memory, in bytes */
+    GRAPHS_HIGH = 192 << 20,
+    /* Longer pieces come in shapes that seldom return, and hide their launches anyway. */
+    GRAPHS_ROWS_MAX = 256
+};
 
 enum status gpu_cuda_graphs_open(struct cuda *c, bool each, struct status_note *note) {
     c->device.graphs = c->config.graphs;
@@ -37,6 +42,8 @@ uint64_t gpu_cuda_graph_key(const struct gpu_device *d, const struct gpu_plan *p
     const struct cuda *c = (const struct cuda *)d;
     struct cuda_shape s = gpu_cuda_shape(p);
     if (c->graphs == NULL || p->n_seqs == 0 || p->n_rows == 0 || c->perturb != GPU_PERTURB_NONE)
+        return 0;
+    if (s.rows > GRAPHS_ROWS_MAX)
         return 0;
     return 1ull << 63 | (uint64_t)s.rows << 40 | (uint64_t)s.draws << 20 | s.seqs;
 }

@@ -49,7 +49,7 @@ template <int PANELS> static __device__ __forceinline__ void narrow(const krn_cu
     extern __shared__ __align__(1024) unsigned char shared[];
     uint32_t stage_bytes = krn_bf16_kv_bytes(a.head_dim);
     uint32_t items = KRN_CUDA_AT(const struct krn_cuda_attend_table, a.table)->n_items;
-    struct ring r = ring_at(shared, ATTEND_STAGES, stage_bytes);
+    struct ring r = ring_at(shared, ATTEND_STAGES, stage_bytes, 1);
     float *p = (float *)(shared + RING_BARRIERS_BYTES + ATTEND_STAGES * stage_bytes);
     if (threadIdx.x == 0)
         ring_open(r, NARROW_THREADS / 32);

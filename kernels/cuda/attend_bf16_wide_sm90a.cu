@@ -105,7 +105,7 @@ static __device__ void wide_item(const struct krn_cuda_attend_bf16 &a, const str
 template <int PANELS> static __device__ __forceinline__ void wide(const krn_cuda_attend_bf16 &a) {
     extern __shared__ __align__(1024) unsigned char shared[];
     uint32_t stage_bytes = krn_bf16_kv_bytes(a.head_dim);
-    struct ring r = ring_at(shared, WIDE90_STAGES, stage_bytes);
+    struct ring r = ring_at(shared, WIDE90_STAGES, stage_bytes, 1);
     float *merged = (float *)(shared + RING_BARRIERS_BYTES + WIDE90_STAGES * stage_bytes);
     if (threadIdx.x == 0)
         ring_open(r, WIDE_THREADS / 32);

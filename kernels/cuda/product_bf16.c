@@ -7,7 +7,9 @@ enum {
     BARRIERS_BYTES = 1024,
     STAGES_MAX = 64,
     LOADERS = 4, /* warps; a ring has as many stages at least */
-    UNIT = 16,   /* outputs of a warp, or the least of a block */
+    LOADERS_MORE = 8,
+    ROWS_FEW_ALONE = 16,
+    UNIT = 16, /* outputs of a warp, or the least of a block */
     UNIT_BYTES = UNIT * KRN_BF16_ROW_BYTES,
     RING_MAX = 192 << 10,
     FEW_UNITS_MAX = 7,
@@ -20,7 +22,7 @@ enum {
     MANY_THREADS = 384,
     MANY_STAGES_MAX = 8,
     MANY_SUMS_BYTES = 2 * 64 * 68 * 4,
-    STREAM_CLUSTER = 4,
+    STREAM_CLUSTER = 2,
     STREAM_UNITS_MAX = 7,
     STREAM_UNITS_MAX_TREE = 2, /* with a tree over segments in registers */
     STREAM_WARP_BYTES = 16 * 40 * 4,
@@ -53,12 +55,12 @@ static void call_generic(struct krn_cuda_product_bf16 *a, struct krn_cuda_call *
 
 /* Sets the stages of a ring with `rest` bytes beside it; 0 when too few fit. */
 static int cut_ring(struct krn_cuda_product_bf16 *a, const struct krn_cuda_machine *m,
-                    uint32_t stage_bytes, uint32_t rest, uint32_t most,
+                    uint32_t stage_bytes, uint32_t rest, uint32_t most, uint32_t loaders,
                     struct krn_cuda_call *call) {
     uint32_t room = m->shared_max - BARRIERS_BYTES - rest;
     a->stages = room / stage_bytes < most ? room / stage_bytes : most;
     call->shared = BARRIERS_BYTES + a->stages * stage_bytes + rest;
-    return a->stages >= LOADERS;
+    return a->stages >= loaders;
 }
 
 /* Blocks as even as they go: each owns `units` units, `warps` at a time, and as many parts of K as
@@ -76,18 +78,21 @@ static int call_few(struct krn_cuda_product_bf16 *a, const struct krn_cuda_machi
     while (a->parts < a->segments && 2 * a->parts * a->warps <= FEW_WARPS_MAX)
         a->parts *= 2;
     uint32_t stage = a->parts * (a->warps * UNIT_BYTES + (KRN_BF16_ATOM_BYTES << which));
+    uint32_t most = RING_MAX / stage < STAGES_MAX ? RING_MAX / stage : STAGES_MAX;
+    uint32_t loaders = which < 2 && most >= LOADERS_MORE ? LOADERS_MORE : LOADERS;
     *call = (struct krn_cuda_call){.kernel = names[which],
                                    .grid = {ceil_div(units, a->units), 1, 1},
-                                   .block = {32 * (a->warps * a->parts + LOADERS), 1, 1},
+                                   .block = {32 * (a->warps * a->parts + loaders), 1, 1},
                                    .flags = KRN_CUDA_OVERLAP,
                                    .args = a,
                                    .args_bytes = sizeof *a};
-    uint32_t most = RING_MAX / stage < STAGES_MAX ? RING_MAX / stage : STAGES_MAX;
     return a->rows <= KRN_BF16_ROWS_FEW && (which < 3 || a->parts == a->segments) &&
-           cut_ring(a, m, stage, a->warps * a->parts * (8U << which) * FEW_PITCH_BYTES, most, call);
+           cut_ring(a, m, stage, a->warps * a->parts * (8U << which) * FEW_PITCH_BYTES, most,
+                    loaders, call);
 }
 
-/* Blocks for a multiple of eight multiprocessors, as even as they go, in whole clusters. */
+/* Blocks as even as they go. Clusters are pairs: greater ones do not tile the machine, and one that
+ * must wait for a place doubles the time. */
 static int call_stream(struct krn_cuda_product_bf16 *a, const struct krn_cuda_machine *m,
                        struct krn_cuda_call *call) {
     static const char *const names[STREAM_UNITS_MAX + 1] = {"",
@@ -99,23 +104,26 @@ static int call_stream(struct krn_cuda_product_bf16 *a, const struct krn_cuda_ma
                                                             "krn_product_bf16_stream_96",
                                                             "krn_product_bf16_stream_112"};
     uint32_t groups = ceil_div(a->rows, KRN_BF16_SIDE), units = ceil_div(a->n, UNIT);
-    uint32_t a_block = ceil_div(units, m->sms / 8 * 8);
+    uint32_t a_block = ceil_div(units, m->sms / STREAM_CLUSTER * STREAM_CLUSTER);
     uint32_t most = a->segments > 1 ? STREAM_UNITS_MAX_TREE : STREAM_UNITS_MAX;
     uint32_t passes = ceil_div(a_block, most), a_pass = ceil_div(a_block, passes);
     a->warps = a_pass;
     a->units = a_pass * passes;
+    uint32_t stage = a_pass * UNIT_BYTES + groups * KRN_BF16_TILE_BYTES;
+    uint32_t rest = 4 * groups * STREAM_WARP_BYTES;
+    uint32_t fit = (m->shared_max - BARRIERS_BYTES - rest) / stage;
+    uint32_t loaders = groups <= 2 && fit >= LOADERS_MORE ? LOADERS_MORE : LOADERS;
     uint32_t blocks = ceil_div(units, a->units);
     *call =
         (struct krn_cuda_call){.kernel = names[a_pass],
                                .grid = {ceil_div(blocks, STREAM_CLUSTER) * STREAM_CLUSTER, 1, 1},
-                               .block = {128 * groups + 32 * LOADERS, 1, 1},
+                               .block = {128 * groups + 32 * loaders, 1, 1},
                                .cluster = {STREAM_CLUSTER, 1, 1},
                                .flags = KRN_CUDA_OVERLAP,
                                .args = a,
                                .args_bytes = sizeof *a};
     return a->rows <= KRN_BF16_ROWS_STREAM &&
-           cut_ring(a, m, a_pass * UNIT_BYTES + groups * KRN_BF16_TILE_BYTES,
-                    4 * groups * STREAM_WARP_BYTES, STAGES_MAX, call);
+           cut_ring(a, m, stage, rest, STAGES_MAX, loaders, call);
 }
 
 static int call_many(struct krn_cuda_product_bf16 *a, const struct krn_cuda_machine *m,
@@ -137,7 +145,7 @@ static int call_many(struct krn_cuda_product_bf16 *a, const struct krn_cuda_mach
     uint32_t segments = rows_a_tile == 192 ? 2 : rows_a_tile == 128 ? 4 : 8;
     return a->segments <= segments &&
            cut_ring(a, m, 2 * KRN_BF16_TILE_BYTES + rows_a_tile * KRN_BF16_ROW_BYTES,
-                    MANY_SUMS_BYTES, MANY_STAGES_MAX, call);
+                    MANY_SUMS_BYTES, MANY_STAGES_MAX, LOADERS, call);
 }
 
 /* The tile with the least work: turns of the busiest block times what a turn takes, in hundredths
@@ -170,7 +178,9 @@ static enum krn_cuda_product_path best_many(const struct krn_cuda_product_bf16 *
 int krn_cuda_product_bf16_call(struct krn_cuda_product_bf16 *args, const struct krn_cuda_machine *m,
                                enum krn_cuda_product_path path, struct krn_cuda_call *call) {
     if (path == KRN_BF16_AUTO && hopper(m)) {
-        if (args->rows <= KRN_BF16_ROWS_FEW && call_few(args, m, call))
+        /* Without segments to share, the warps of `few` wait for each other's sums. */
+        uint32_t most = args->segments > 1 ? KRN_BF16_ROWS_FEW : ROWS_FEW_ALONE;
+        if (args->rows <= most && call_few(args, m, call))
             return 1;
         path = args->rows <= KRN_BF16_SIDE ? KRN_BF16_STREAM : best_many(args, m);
     }

@@ -108,7 +108,7 @@ static __device__ __forceinline__ void few(const krn_cuda_product_bf16 &a) {
     extern __shared__ __align__(1024) unsigned char shared[];
     uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = a.warps * a.parts;
     uint32_t rows_at = a.warps * UNIT_BYTES, a_part = rows_at + F * KRN_BF16_ATOM_BYTES;
-    struct ring r = ring_at(shared, a.stages, a.parts * a_part);
+    struct ring r = ring_at(shared, a.stages, a.parts * a_part, blockDim.x / 32 - warps);
     if (threadIdx.x == 0)
         ring_open(r, warps);
     __syncthreads();
@@ -137,12 +137,12 @@ static __device__ __forceinline__ void few(const krn_cuda_product_bf16 &a) {
     few_multiply<F, LEVELS>(a, r, sums, unit0, warp, lane);
 }
 
-#define FEW(rows, levels)                                                                          \
-    KRN_CUDA_KERNEL(krn_product_bf16_few_##rows, 384)                                              \
+#define FEW(rows, levels, threads)                                                                 \
+    KRN_CUDA_KERNEL(krn_product_bf16_few_##rows, threads)                                          \
     (const __grid_constant__ struct krn_cuda_product_bf16 a) {                                     \
         few<rows / 8, levels>(a);                                                                  \
     }
-FEW(8, 3)
-FEW(16, 3)
-FEW(32, 3)
-FEW(64, 0) /* every segment is a part */
+FEW(8, 3, 512)
+FEW(16, 3, 512)
+FEW(32, 3, 384)
+FEW(64, 0, 384) /* every segment is a part */

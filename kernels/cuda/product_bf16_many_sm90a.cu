@@ -10,6 +10,7 @@
 enum {
     MANY_OUTPUTS = 128,
     MANY_CLUSTER = 2,
+    MANY_LOADERS = 4,
     MANY_PITCH = 68 /* floats of a row of sums that leave */
 };
 
@@ -56,7 +57,7 @@ static __device__ void many_load(const struct krn_cuda_product_bf16 &a, struct r
             uint32_t tile = place.rows_at * (N / KRN_BF16_SIDE) + byte / KRN_BF16_TILE_BYTES;
             from_x[i] = x + min(tile, x_last) * a_tile_row + byte % KRN_BF16_TILE_BYTES;
         }
-        for (; kb < a.k_blocks; kb += RING_LOADERS, r.stride()) {
+        for (; kb < a.k_blocks; kb += MANY_LOADERS, r.stride()) {
             uint32_t full = r.full + 8 * r.stage, at = r.at();
             size_t k = (size_t)kb * KRN_BF16_TILE_BYTES;
             hopper_wait(r.empty + 8 * r.stage, r.parity);
@@ -182,7 +183,7 @@ template <int N> static __device__ __forceinline__ void many(const krn_cuda_prod
     extern __shared__ __align__(1024) unsigned char shared[];
     uint32_t rank = hopper_cluster_rank();
     uint32_t stage_bytes = 2 * KRN_BF16_TILE_BYTES + N * KRN_BF16_ROW_BYTES;
-    struct ring r = ring_at(shared, a.stages, stage_bytes);
+    struct ring r = ring_at(shared, a.stages, stage_bytes, MANY_LOADERS);
     if (threadIdx.x == 0)
         ring_open(r, 2 * MANY_CLUSTER);
     hopper_cluster_sync();

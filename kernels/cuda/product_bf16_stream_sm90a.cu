@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products of cuda-bf16 for up to 256 rows on Hopper (numerics.md 16.3): every block streams the
  * weights of its own O outputs once, a warpgroup for each 64 rows multiplies them by wgmma with the
- * rows as M, and the four blocks of a cluster fetch a quarter of the rows each for all four.
+ * rows as M, and the two blocks of a cluster fetch half of the rows each for both.
  */
 #include "kernels/cuda/finish_bf16.cuh"
 #include "kernels/cuda/ring.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 enum {
-    STREAM_CLUSTER = 4,
+    STREAM_CLUSTER = 2,
     STREAM_PITCH = 40, /* floats of a row of sums that leave */
     STREAM_WARP_FLOATS = 16 * STREAM_PITCH
 };
@@ -107,9 +107,9 @@ static __device__ void stream_multiply(const struct krn_cuda_product_bf16 &a, st
 template <int O, int LEVELS>
 static __device__ __forceinline__ void stream(const krn_cuda_product_bf16 &a) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    uint32_t groups = blockDim.x / 128 - 1, warp = threadIdx.x / 32;
+    uint32_t groups = (a.rows + 63) / 64, warp = threadIdx.x / 32;
     uint32_t stage_bytes = O * KRN_BF16_ROW_BYTES + groups * KRN_BF16_TILE_BYTES;
-    struct ring r = ring_at(shared, a.stages, stage_bytes);
+    struct ring r = ring_at(shared, a.stages, stage_bytes, blockDim.x / 32 - groups * 4);
     if (threadIdx.x == 0)
         ring_open(r, STREAM_CLUSTER * groups);
     hopper_cluster_sync();

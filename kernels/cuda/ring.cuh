@@ -10,12 +10,11 @@
 
 enum { RING_BARRIERS_BYTES = 1024 /* of 64 stages */ };
 
-/* Threads (of as many warps) that load, each every fourth block: one alone cannot issue copies as
- * fast as memory answers. */
-enum { RING_LOADERS = 4 };
-
 struct ring {
     uint32_t full, empty, data, stage_bytes, stages;
+    /* Threads (of as many warps) that load, each every so many blocks: one alone cannot issue copies
+     * as fast as memory answers. */
+    uint32_t loaders;
     uint32_t stage, parity;
     __device__ __forceinline__ void next(void) {
         if (++stage == stages) {
@@ -23,9 +22,9 @@ struct ring {
             parity ^= 1;
         }
     }
-    /* To the next block of the same loader; stages >= RING_LOADERS. */
+    /* To the next block of the same loader; stages >= loaders. */
     __device__ __forceinline__ void stride(void) {
-        stage += RING_LOADERS;
+        stage += loaders;
         if (stage >= stages) {
             stage -= stages;
             parity ^= 1;
@@ -37,11 +36,13 @@ struct ring {
 };
 
 static __device__ __forceinline__ struct ring ring_at(unsigned char *shared, uint32_t stages,
-                                                      uint32_t stage_bytes) {
+                                                      uint32_t stage_bytes, uint32_t loaders) {
     uint32_t base = tensor_shared(shared);
-    return {
-        base, base + RING_BARRIERS_BYTES / 2, base + RING_BARRIERS_BYTES, stage_bytes, stages, 0,
-        0};
+    struct ring r = {base, base + RING_BARRIERS_BYTES / 2, base + RING_BARRIERS_BYTES, stage_bytes};
+    r.stages = stages;
+    r.loaders = loaders;
+    r.stage = r.parity = 0;
+    return r;
 }
 
 static __device__ __forceinline__ void ring_open(const struct ring &r, uint32_t readers) {
@@ -93,8 +94,8 @@ struct ring_pieces {
 };
 
 /* What a loader of `few` and `stream` brings: weights of `outputs` packed rows from o0 on, pass
- * after pass, and rows beside them. A stage is a block of 64 columns, or one of each of `parts` of
- * K, part_bytes apart. */
+ * after pass, and rows beside them. A stage is a block of 64 columns, or one of each of `parts` of K,
+ * part_bytes apart. */
 struct ring_weights {
     const unsigned char *w;
     uint32_t last_tile, k_blocks; /* of the matrix */
@@ -113,7 +114,7 @@ static __device__ __forceinline__ void ring_load(struct ring r, uint32_t loader,
     uint32_t early = min(blocks, r.stages), pass = 0, kb = loader, b = loader;
     weights.cut(of.w, of.k_blocks, of.last_tile, of.o0, of.outputs, 0);
     r.stage = loader;
-    for (; b < early; b += RING_LOADERS, kb += RING_LOADERS, r.stage += RING_LOADERS) {
+    for (; b < early; b += r.loaders, kb += r.loaders, r.stage += r.loaders) {
         for (; kb >= a_part; kb -= a_part)
             weights.cut(of.w, of.k_blocks, of.last_tile, of.o0 + ++pass * of.outputs, of.outputs,
                         0);
@@ -123,14 +124,14 @@ static __device__ __forceinline__ void ring_load(struct ring r, uint32_t loader,
     }
     hopper_wait_before();
     r.stage = loader;
-    for (uint32_t e = loader; e < early; e += RING_LOADERS, r.stage += RING_LOADERS) {
+    for (uint32_t e = loader; e < early; e += r.loaders, r.stage += r.loaders) {
         uint32_t first_kb = e % a_part;
         for (uint32_t p = 0; p < of.parts; p++)
             copy_rows(r.at() + p * of.part_bytes, p * a_part + first_kb, r.full + 8 * r.stage);
     }
     if (r.stage >= r.stages)
         r.stage -= r.stages;
-    for (; b < blocks; b += RING_LOADERS, kb += RING_LOADERS, r.stride()) {
+    for (; b < blocks; b += r.loaders, kb += r.loaders, r.stride()) {
         for (; kb >= a_part; kb -= a_part)
             weights.cut(of.w, of.k_blocks, of.last_tile, of.o0 + ++pass * of.outputs, of.outputs,
                         0);
