@@ -12,8 +12,8 @@ enum { RING_BARRIERS_BYTES = 1024 /* of 64 stages */ };
 
 struct ring {
     uint32_t full, empty, data, stage_bytes, stages;
-    /* Threads (of as many warps) that load, each every so many blocks: one alone cannot issue copies
-     * as fast as memory answers. */
+    /* Threads (of as many warps) that load, each every so many blocks: one alone cannot issue
+     * copies as fast as memory answers. */
     uint32_t loaders;
     uint32_t stage, parity;
     __device__ __forceinline__ void next(void) {
@@ -94,8 +94,8 @@ struct ring_pieces {
 };
 
 /* What a loader of `few` and `stream` brings: weights of `outputs` packed rows from o0 on, pass
- * after pass, and rows beside them. A stage is a block of 64 columns, or one of each of `parts` of K,
- * part_bytes apart. */
+ * after pass, and rows beside them. A stage is a block of 64 columns, or one of each of `parts` of
+ * K, part_bytes apart. */
 struct ring_weights {
     const unsigned char *w;
     uint32_t last_tile, k_blocks; /* of the matrix */
