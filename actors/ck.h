@@ -16,12 +16,16 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
-#define ACT_CK_C11 1
+#if defined(__SANITIZE_THREAD__)
+#define ACT_THREAD_SANITIZER 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define ACT_CK_C11 1
+#define ACT_THREAD_SANITIZER 1
 #endif
+#endif
+
+#if defined(ACT_THREAD_SANITIZER) || !defined(__x86_64__)
+#define ACT_CK_C11 1
 #endif
 
 #ifndef ACT_CK_C11

@@ -17,7 +17,7 @@ static void coroutine_yield(void);
 #include "actors/mailbox.h"
 #include "tests/harness.h"
 
-#ifdef ACT_CK_C11
+#ifdef ACT_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -64,7 +64,7 @@ static uint64_t draw(uint64_t n) {
 static void coroutine_yield(void) {
     if (world.running < 0)
         return;
-#ifdef ACT_CK_C11
+#ifdef ACT_THREAD_SANITIZER
     __tsan_switch_to_fiber(world.main_fiber, 0);
 #endif
     swapcontext(&world.all[world.running].context, &world.main);
@@ -214,7 +214,7 @@ static void coroutine_open(int i) {
     c->context.uc_stack.ss_sp = stacks[i];
     c->context.uc_stack.ss_size = STACK;
     makecontext(&c->context, (void (*)(void))coroutine_main, 1, i);
-#ifdef ACT_CK_C11
+#ifdef ACT_THREAD_SANITIZER
     c->fiber = __tsan_create_fiber(0);
 #endif
 }
@@ -226,7 +226,7 @@ static enum outcome run_one(uint64_t seed, bool mark_first) {
     world.stops = seed % 2 == 1;
     world.mark_first = mark_first;
     act_mailbox_init(&world.box);
-#ifdef ACT_CK_C11
+#ifdef ACT_THREAD_SANITIZER
     world.main_fiber = __tsan_get_current_fiber();
 #endif
     for (int i = 0; i < COROUTINES; i++)
@@ -234,13 +234,13 @@ static enum outcome run_one(uint64_t seed, bool mark_first) {
     world.all[STOPPER].done = !world.stops;
     int steps = 0;
     while ((world.running = pick()) >= 0 && steps++ < STEPS_MAX) {
-#ifdef ACT_CK_C11
+#ifdef ACT_THREAD_SANITIZER
         __tsan_switch_to_fiber(world.all[world.running].fiber, 0);
 #endif
         swapcontext(&world.main, &world.all[world.running].context);
     }
     world.running = -1;
-#ifdef ACT_CK_C11
+#ifdef ACT_THREAD_SANITIZER
     for (int i = 0; i < COROUTINES; i++)
         __tsan_destroy_fiber(world.all[i].fiber);
 #endif
@@ -253,7 +253,7 @@ static enum outcome run_one(uint64_t seed, bool mark_first) {
     return world.wrong ? WRONG : FINE;
 }
 
-#ifdef ACT_CK_C11
+#ifdef ACT_THREAD_SANITIZER
 enum { SEEDS = 2000 };
 #else
 enum { SEEDS = 30000 };
