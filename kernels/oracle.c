@@ -62,6 +62,10 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
     if (context == 0 || context > KRN_CONTEXT_MAX || c->head_dim > KRN_HEAD_MAX)
         return status_say(note, STATUS_BAD_REQUEST,
                           "the oracle cannot hold %u tokens of heads of %u", context, c->head_dim);
+    if (krn_profile_gpu(profile))
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "the oracle has no products of profile %s: its steps are a GPU's",
+                          profile->name);
     uint64_t kv = (uint64_t)c->layers * context * c->kv_heads * c->head_dim;
     uint64_t widest = widest_input(c);
     uint64_t n = 2 * kv + 2ull * context * c->head_dim + (c->layers + 1ull) * c->hidden;
