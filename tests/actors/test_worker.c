@@ -268,8 +268,8 @@ START_TEST(idling_costs_nothing) {
     act_spawn(rt, &kind, &me, 0);
     act_rt_run(rt);
     act_rt_close(rt);
-    /* Four threads slept through it: a tenth of one core is far less than one that spins. */
-    ck_assert_uint_lt(me.cpu, me.real / 10);
+    /* Four threads slept through it: a hundredth of one core is far more than a few wakes take. */
+    ck_assert_uint_lt(me.cpu, me.real / 100);
     ck_assert_uint_le(me.parks, 8);
 }
 END_TEST
@@ -323,7 +323,7 @@ START_TEST(own_threads_are_used_again) {
         ck_assert(!pthread_equal(nest.flies[i].thread, pthread_self()));
     /* The one before may still be on its way out when the next is wanted. */
     ck_assert_uint_ge(stats.allocations_after_start, 1);
-    ck_assert_uint_lt(stats.allocations_after_start, 100);
+    ck_assert_uint_lt(stats.allocations_after_start, 20);
 }
 END_TEST
 
@@ -339,10 +339,13 @@ START_TEST(own_threads_have_a_limit) {
     act_rt_run(rt);
     /* Nothing is under way any more, but a thread may not have counted its actor yet. */
     struct act_rt_stats stats;
-    do {
-        sched_yield();
+    for (int i = 0; i < 1000000; i++) {
         act_rt_stats(rt, &stats);
-    } while (stats.actors_live != 0);
+        if (stats.actors_live == 0)
+            break;
+        sched_yield();
+    }
+    ck_assert_uint_eq(stats.actors_live, 0);
     act_rt_close(rt);
 }
 END_TEST
