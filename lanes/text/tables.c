@@ -6,6 +6,7 @@
 #include "lanes/text/tables.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,11 +140,18 @@ static uint8_t added_flags(const struct tables *s, uint32_t id) {
     return type == LANE_TOKEN_USER_DEFINED ? TEXT_KNOWN | TEXT_ADDED : 0;
 }
 
+/* What writers put where the model has a row and the tokenizer no token: it stands for no text. */
+static bool is_filler(const struct tables *s, uint32_t id) {
+    char filler[24];
+    snprintf(filler, sizeof filler, "[PAD%u]", id);
+    return type_of(s, id) == LANE_TOKEN_UNUSED && slice_is(s->in->tokens[id], filler);
+}
+
 static enum status load_token(struct tables *s, const struct text_alphabet *alphabet, uint32_t id) {
     struct lane_tokenizer *t = s->t;
     const struct lane_text_slice *token = &s->in->tokens[id];
     uint8_t flags = added_flags(s, id);
-    if (token->n == 0)
+    if (token->n == 0 || is_filler(s, id))
         return lane_text_token_put(t, id, "", 0, flags & TEXT_SPECIAL, s->note);
     if (flags != 0) {
         /* Between other tokens it may be made of text as well, unless it is special. */

@@ -1,7 +1,7 @@
 check_PROGRAMS += tests/text/test_reference tests/text/test_stream tests/text/test_tokenizers \
 	tests/text/test_template tests/text/test_encode tests/text/test_refusals \
 	tests/text/test_programs tests/text/test_characters tests/text/test_tables \
-	tests/text/test_published
+	tests/text/test_published tests/text/test_layouts
 EXTRA_DIST += tests/text/make_vectors.py tests/text/tokenizers.json tests/text/templates.json \
 	tests/text/make_character_vectors.py tests/text/characters.json tests/text/tables.json \
 	tests/text/templates
@@ -38,3 +38,7 @@ tests_text_test_published_SOURCES = tests/text/test_published.c tests/text/suppo
 	tests/text/tables.h
 tests_text_test_published_CFLAGS = $(RH_TEST_CFLAGS)
 tests_text_test_published_LDADD = $(RH_TEST_LDADD)
+tests_text_test_layouts_SOURCES = tests/text/test_layouts.c tests/text/layouts.c \
+	tests/text/layouts.h tests/text/support.h tests/kernels/scratch_dir.h $(RH_GGUF_MAKE)
+tests_text_test_layouts_CFLAGS = $(RH_TEST_CFLAGS)
+tests_text_test_layouts_LDADD = $(RH_TEST_LDADD)
