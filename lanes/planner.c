@@ -17,6 +17,7 @@ ACT_HANDLER(planner, lane_planner, lane, done);
 ACT_HANDLER(planner, lane_planner, lane, drain);
 ACT_HANDLER(planner, lane_planner, lane, stats);
 ACT_HANDLER(planner, lane_planner, ses, admitted);
+ACT_HANDLER(planner, lane_planner, ses, restoring);
 ACT_HANDLER(planner, lane_planner, ses, denied);
 ACT_HANDLER(planner, lane_planner, ses, extended);
 ACT_HANDLER(planner, lane_planner, ses, sealed);
@@ -171,12 +172,25 @@ void planner_on_submit(struct act_ctx *ctx, struct lane_planner *p, act_id_t fro
     planner_admit_next(ctx, p);
 }
 
+/* Memory has decided; what it restores for this one holds up no other. */
+void planner_on_restoring(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
+                          const struct ses_restoring *m) {
+    (void)from;
+    struct planner_lane *l = &p->lanes[m->slot];
+    CHECK(p->admitting && !l->restoring && !l->has_pages);
+    p->admitting = false;
+    l->restoring = true;
+    planner_admit_next(ctx, p);
+}
+
 void planner_on_admitted(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
                          const struct ses_admitted *m) {
     (void)from;
     struct planner_lane *l = &p->lanes[m->slot];
-    CHECK(p->admitting && m->matched < l->slot->n_prompt);
-    p->admitting = false;
+    CHECK((p->admitting || l->restoring) && m->matched < l->slot->n_prompt);
+    if (!l->restoring)
+        p->admitting = false;
+    l->restoring = false;
     l->has_pages = true;
     l->n_pages = m->n_pages;
     l->copy = (struct gpu_copy){.src = m->copy_src, .dst = m->copy_dst, .tokens = m->copy_tokens};
@@ -204,7 +218,7 @@ void planner_on_denied(struct act_ctx *ctx, struct lane_planner *p, act_id_t fro
                        const struct ses_denied *m) {
     (void)from;
     struct planner_lane *l = &p->lanes[m->slot];
-    CHECK(p->admitting);
+    CHECK(p->admitting && !l->restoring);
     p->admitting = false;
     if (l->phase == PLANNER_DONE) {
         planner_maybe_release(ctx, p, m->slot);
@@ -517,6 +531,7 @@ static void planner_receive(struct act_ctx *ctx, void *state_, const struct act_
         ACT_CASE(planner, lane, drain)
         ACT_CASE(planner, lane, stats)
         ACT_CASE(planner, ses, admitted)
+        ACT_CASE(planner, ses, restoring)
         ACT_CASE(planner, ses, denied)
         ACT_CASE(planner, ses, extended)
         ACT_CASE(planner, ses, sealed)

@@ -29,6 +29,7 @@ struct planner_lane {
     uint32_t next_free;    /* free list */
     bool finishing;        /* told to finish: in no further plan (I8) */
     bool has_pages;        /* memory holds something for it */
+    bool restoring;        /* let in, and a tier fills its pages */
     bool wanting, told;    /* between want and drawn; between drawn and the answer */
     bool may_ahead, ahead; /* ahead: the row at end_pos is in the plan under way */
     bool alone;            /* to be retried alone */
@@ -83,7 +84,7 @@ struct lane_planner {
     uint32_t n_active;
     uint32_t *queue; /* slots in phase QUEUED, in order of arrival */
     uint32_t n_queue;
-    bool admitting;
+    bool admitting; /* memory was asked and has not decided: one at a time */
     uint64_t release_epoch, arrivals;
     struct planner_fifo idle, under_way, returned;
     struct planner_round *delivering;

@@ -356,7 +356,7 @@ enum ses_verdict ses_book_decide(struct ses_book *b, const struct ses_admit *ask
         s->page[s->n_pages++] = ses_book_take(b);
     s->reserved = want.pages - now;
     b->reserved += s->reserved;
-    answer->verdict = s->n_restores > 0 ? SES_LATER : SES_ADMITTED;
+    answer->verdict = s->n_restores > 0 ? SES_RESTORING : SES_ADMITTED;
     answer->admitted = (struct ses_admitted){
         .slot = ask->slot, .matched = found.matched, .n_pages = now, .reason = found.reason};
     if (s->source != 0) {
@@ -378,7 +378,7 @@ enum ses_verdict ses_book_admit(struct ses_book *b, const struct ses_admit *ask,
     struct ses_slot *s = &b->slot[ask->slot];
     CHECK(!s->live && !s->asked);
     CHECK(ask->n_ids > 0 && ask->n_ids <= ask->max_tokens);
-    if (ses_book_decide(b, ask, answer) == SES_LATER && !s->live) {
+    if (ses_book_decide(b, ask, answer) == SES_LATER) {
         s->asked = true;
         s->ask = *ask;
         s->ticket = ++b->tickets;

@@ -26,19 +26,21 @@ struct ses_book_config {
     bool early;
 };
 
-enum ses_verdict { SES_ADMITTED, SES_DENIED, SES_LATER };
+/* RESTORING: let in, its pages wait for a tier. LATER: not decided, pages are being parked. */
+enum ses_verdict { SES_ADMITTED, SES_DENIED, SES_RESTORING, SES_LATER };
 
 struct ses_answer {
     enum ses_verdict verdict;
-    struct ses_admitted admitted; /* when SES_ADMITTED; ses_book_pages has the slot's table */
-    struct ses_denied denied;     /* when SES_DENIED; nothing changed */
+    /* when SES_ADMITTED; of SES_RESTORING slot and n_pages; ses_book_pages has the slot's table */
+    struct ses_admitted admitted;
+    struct ses_denied denied; /* when SES_DENIED; nothing changed */
 };
 
 enum status ses_book_open(const struct ses_book_config *config, struct ses_book **out,
                           struct status_note *note);
 void ses_book_close(struct ses_book *b);
 
-/* SES_LATER: the answer waits for the tier and comes by ses_book_ready; ask->ids stay till then. */
+/* SES_RESTORING, SES_LATER: the (next) answer comes by ses_book_ready; ask->ids stay till then. */
 enum ses_verdict ses_book_admit(struct ses_book *b, const struct ses_admit *ask,
                                 struct ses_answer *answer);
 void ses_book_extend(struct ses_book *b, const struct ses_extend *ask, struct ses_extended *out);
@@ -71,7 +73,7 @@ void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_recor
 bool ses_book_load(struct ses_book *b, const struct ses_record *record, uint32_t *place);
 /* At start: a session of the tenant begins so, under another key. */
 void ses_book_load_other(struct ses_book *b, const struct ses_record *record);
-/* An admit that can be answered after those; to be called until false. */
+/* An admit that can be answered after those, or was let in; to be called until false. */
 bool ses_book_ready(struct ses_book *b, struct ses_answer *answer);
 
 /* The slot's pages in order; NULL and 0 for a slot that is not admitted. */

@@ -193,6 +193,11 @@ static void answer_admit(struct act_ctx *ctx, struct ses_memory *m, act_id_t to,
         return;
     }
     const struct ses_admitted *admitted = &answer->admitted;
+    if (answer->verdict == SES_RESTORING) {
+        tell_freed(ctx, m);
+        ACT_SEND(ctx, to, ses, restoring, .slot = admitted->slot, .n_pages = admitted->n_pages);
+        return;
+    }
     uint32_t n;
     const ses_page_t *page = ses_book_pages(m->book, admitted->slot, &n);
     CHECK(n == admitted->n_pages && n <= m->config.pages_per_slot_max);

@@ -231,16 +231,14 @@ bool ses_book_ready(struct ses_book *b, struct ses_answer *answer) {
         *answer = (struct ses_answer){.verdict = SES_ADMITTED, .admitted = s->answer};
         return true;
     }
-    struct ses_slot *s;
-    while ((s = first_asked(b)) != NULL) {
-        struct ses_admit ask = s->ask;
-        if (ses_book_decide(b, &ask, answer) == SES_LATER && !s->live)
-            return false; /* it keeps its place; those behind it wait too */
-        s->asked = false;
-        if (answer->verdict != SES_LATER)
-            return true;
-    }
-    return false;
+    struct ses_slot *s = first_asked(b);
+    if (s == NULL)
+        return false;
+    struct ses_admit ask = s->ask;
+    if (ses_book_decide(b, &ask, answer) == SES_LATER)
+        return false; /* it keeps its place; those behind it wait too */
+    s->asked = false;
+    return true;
 }
 
 void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_record *out) {

@@ -132,7 +132,7 @@ ses_page_t ses_book_take(struct ses_book *b);
 /* Tells the trie of rows [0, n_rows): whole pages, with tail the rest. Returns the last node. */
 uint32_t ses_book_share(struct ses_book *b, struct ses_slot *s, const uint32_t *ids,
                         uint32_t n_rows, bool tail);
-/* Decides an admit now. SES_LATER: the slot has been set up and its restores begun, or, with
+/* Decides an admit now. SES_RESTORING: the slot has been set up and its restores begun. SES_LATER:
  * nothing changed, pages are being parked that may be enough. */
 enum ses_verdict ses_book_decide(struct ses_book *b, const struct ses_admit *ask,
                                  struct ses_answer *answer);

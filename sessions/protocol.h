@@ -39,6 +39,9 @@ enum ses_reason {
     /* status NO_PAGES: can never fit; AGAIN: not now, the planner asks again after a release. */                         \
     M(ses, denied,    memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t status;                 \
                                                                           uint32_t pages_needed; uint32_t pages_free;)    \
+    /* The request was let in and has its pages; admitted comes when a tier has filled them. Until then others are       \
+     * decided: a disk that is slow holds up nobody else. */                                                             \
+    M(ses, restoring, memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t n_pages;)               \
     /* One more page from the slot's reservation; never refused. */                                                       \
     M(ses, extend,    planner, memory,  extended,    none,        lane,   uint32_t slot; uint32_t n_pages;)               \
     M(ses, extended,  memory,  planner, none,        none,        lane,   uint32_t slot; uint32_t n_pages;                \
@@ -91,13 +94,16 @@ SES_PROTOCOL(ACT_GEN_STRUCT)
  *     in flight, checked at every message in the simulation. (sim: pages_conserved)
  * I2  A page that a lane maps, or that a copy reads, is never freed or evicted. (sim: poison)
  * I3  What `admitted` reserved is always enough: extend is never refused. (sim: extend)
- * I4  Every admit has exactly one answer; every release too. (sim: terminal)
+ * I4  Every admit has exactly one answer; every release too. (sim: terminal) restoring comes at
+ *     most once before admitted, never before denied.
  * I5  Two lanes never write the same page. (sim: poison)
  * I6  The news that a page was freed come to the planner before an answer that gives it out again.
  * I7  A page or place that the tier was told to copy is used for nothing else until parked or
  *     restored; a lane maps a restored page only when its bytes are right.
  * I8  A record exists for the memory only when every rank's store said stored; its number is used
  *     again only when every one said erased.
+ * I9  No admit waits for the bytes of another: memory decides while any number are restoring, and
+ *     what is in host memory is not read behind what is on a disk. (sim: slow_disk)
  */
 
 #endif

@@ -12,8 +12,8 @@
 #include "sessions/store_private.h"
 
 static const char STORE_MAGIC[8] = {'R', 'H', 'P', 'A', 'G', 'E', '1', '\n'};
-enum { COMPACTIONS_MAX = 4, STORE_COOKIE_GO_ON = 0, STORE_COOKIE_RETRY = 1 };
-static const uint64_t STORE_RETRY_NS = 1000000000;
+enum { COMPACTIONS_MAX = 4, STORE_COOKIE_GO_ON = 0, STORE_COOKIE_RETRY = 1, STORE_COOKIE_SLOW = 2 };
+static const uint64_t STORE_RETRY_NS = 1000000000, STORE_SLOW_NS = 5000000;
 
 /* ---- records ---- */
 
@@ -438,11 +438,18 @@ static void store_receive(struct act_ctx *ctx, void *self, const struct act_msg 
     case ses_KIND_erase:
         ses_store_erase(s, ((const struct ses_erase *)b)->number);
         break;
-    case ACT_KIND_timer:
+    case ACT_KIND_timer: {
+        uint64_t cookie = ((const struct act_timer_msg *)b)->cookie;
+        if (cookie == STORE_COOKIE_SLOW) {
+            s->slow = false;
+            s->rested = true;
+            break;
+        }
         s->timer = 0;
-        if (((const struct act_timer_msg *)b)->cookie == STORE_COOKIE_RETRY)
+        if (cookie == STORE_COOKIE_RETRY)
             s->erases_wait = false;
         break;
+    }
     case ACT_KIND_stop:
         while (ses_store_cycle(s)) /* what was asked is done, or fails */
             ;
@@ -453,10 +460,23 @@ static void store_receive(struct act_ctx *ctx, void *self, const struct act_msg 
     }
 }
 
+/* Simulation: a disk that takes its time over the next piece of work. */
+static bool store_is_slow(struct act_ctx *ctx, struct ses_store *s) {
+    if (!s->slow && !s->rested && s->n_loading + s->n_gets + s->n_puts + s->n_erases > 0 &&
+        act_fault(ctx, "ses.disk_slow")) {
+        s->slow = true;
+        act_timer_arm(ctx, STORE_SLOW_NS, STORE_COOKIE_SLOW);
+    }
+    s->rested = false;
+    return s->slow;
+}
+
 /* The mailbox is empty: some work, and then the mailbox again. */
 static void store_batch_end(struct act_ctx *ctx, void *self) {
     struct ses_store *s = self;
     s->ctx = ctx;
+    if (store_is_slow(ctx, s))
+        return;
     bool more = ses_store_cycle(s);
     if (s->timer == 0 && (more || s->erases_wait))
         s->timer = act_timer_arm(ctx, more ? 0 : STORE_RETRY_NS,

@@ -85,6 +85,7 @@ struct ses_store {
     act_id_t memory;
     struct act_ctx *ctx;
     uint64_t timer;
+    bool slow, rested; /* simulation: see store_is_slow */
 };
 
 /* Writes the header of a record whose sums are known. */

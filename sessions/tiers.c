@@ -8,7 +8,7 @@
 
 #include "actors/check.h"
 
-enum { NONE = 0xffffffff, RESERVE_MAX = 8, WINDOW = 64, LOOK_MAX = 64 };
+enum { NONE = 0xffffffff, RESERVE_MAX = 8, LOOK_MAX = 64 };
 
 struct link {
     uint32_t before, after; /* NONE at the ends */
@@ -23,19 +23,24 @@ struct place {
     uint32_t slot, record; /* NONE */
 };
 
+/* A lane waits for a place's bytes in this page of its; pages in a queue name the next. */
+struct wish {
+    uint32_t place, next; /* next: 0 at the end */
+};
+
+struct queue {
+    uint32_t first, last; /* pages; 0: empty */
+};
+
 /* filling: one of parking, loading. storing and restoring only read and may overlap. */
 struct slot {
     uint32_t place;  /* NONE: free, or storing what was forgotten meanwhile */
     uint32_t record; /* storing, loading: which */
-    uint32_t page;   /* parking, restoring: the device's; loading: the one that it is for */
+    uint32_t page;   /* parking, restoring: the device's */
+    struct queue wishes;
     uint32_t move_acks, disk_acks; /* ranks that have not answered */
     enum status move_status, disk_status;
-    bool parking, loading, storing, restoring, filled, in_line;
-};
-
-/* A lane waits for the place's bytes in its page. */
-struct wish {
-    uint32_t place, page;
+    bool parking, loading, storing, restoring, filled, in_line, ready;
 };
 
 struct ses_tiers {
@@ -45,10 +50,12 @@ struct ses_tiers {
     uint32_t *record_free, n_record_free;
     uint32_t *record_acks; /* being erased: ranks that have not answered */
     uint32_t *slot_free, n_slot_free;
-    struct list use;   /* slots with a place, least recently used first */
-    struct list line;  /* of those, the ones that wait to be stored */
-    struct wish *wish; /* [n_pages], oldest first */
-    uint32_t n_wishes;
+    struct list use;             /* slots whose place is on disk too, least recently used first */
+    struct list line;            /* of the others, the ones that wait to be stored */
+    struct list ready;           /* slots with bytes and wishes that nothing is moved from */
+    struct wish *wish;           /* [1 + n_pages] */
+    struct queue far;            /* wishes for what is in no slot, oldest first */
+    uint32_t n_wishes;           /* those that no move has begun for */
     struct ses_tiers_done *done; /* [n_pages] ring: a page has one outcome at a time */
     uint32_t done_first, n_done;
     uint32_t n_dirty; /* slots with a place that is not on disk */
@@ -112,7 +119,8 @@ enum status ses_tiers_open(const struct ses_tiers_config *config, struct ses_tie
     t->slot_free = numbers(config->n_slots);
     t->wish = calloc((size_t)config->n_pages + 1, sizeof *t->wish);
     t->done = calloc((size_t)config->n_pages + 1, sizeof *t->done);
-    bool fine = list_open(&t->use, config->n_slots) && list_open(&t->line, config->n_slots);
+    bool fine = list_open(&t->use, config->n_slots) && list_open(&t->line, config->n_slots) &&
+                list_open(&t->ready, config->n_slots);
     if (!fine || t->place == NULL || t->slot == NULL || t->slot_free == NULL || t->wish == NULL ||
         t->done == NULL || (config->disk && (t->record_free == NULL || t->record_acks == NULL))) {
         ses_tiers_close(t);
@@ -137,6 +145,7 @@ void ses_tiers_close(struct ses_tiers *t) {
         return;
     free(t->use.link);
     free(t->line.link);
+    free(t->ready.link);
     free(t->done);
     free(t->wish);
     free(t->slot_free);
@@ -200,10 +209,13 @@ bool ses_tiers_pending(const struct ses_tiers *t) {
 /* The slot's place goes on without it. */
 static void slot_leave(struct ses_tiers *t, uint32_t i) {
     struct slot *s = &t->slot[i];
-    t->n_dirty -= slot_dirty(t, s);
+    CHECK(s->wishes.first == 0);
+    if (slot_dirty(t, s))
+        t->n_dirty--;
+    else
+        list_remove(&t->use, i);
     if (s->in_line)
         list_remove(&t->line, i);
-    list_remove(&t->use, i);
     t->place[s->place].slot = NONE;
     s->place = NONE;
     s->in_line = s->filled = false;
@@ -217,22 +229,27 @@ static void slot_release(struct ses_tiers *t, uint32_t i) {
 static void slot_join(struct ses_tiers *t, uint32_t i, uint32_t place) {
     t->slot[i].place = place;
     t->place[place].slot = i;
-    list_add(&t->use, i);
-    t->n_dirty += slot_dirty(t, &t->slot[i]);
+    if (slot_dirty(t, &t->slot[i]))
+        t->n_dirty++;
+    else
+        list_add(&t->use, i);
 }
 
 static void slot_used(struct ses_tiers *t, uint32_t i) {
+    if (slot_dirty(t, &t->slot[i]))
+        return;
     list_remove(&t->use, i);
     list_add(&t->use, i);
 }
 
-/* A free slot, or the one least recently used whose bytes are on disk; NONE. */
+/* A free slot, or the one least recently used whose bytes are on disk; NONE: each that was looked
+ * at is being filled or moved from, and whoever ends that asks again. */
 static uint32_t slot_take(struct ses_tiers *t) {
     if (t->n_slot_free == 0) {
         uint32_t i = t->use.first;
         for (int look = 0; i != NONE && look < LOOK_MAX; i = t->use.link[i].after, look++) {
             const struct slot *s = &t->slot[i];
-            if (s->filled && !s->storing && !s->restoring && !slot_dirty(t, s))
+            if (s->filled && !s->storing && !s->restoring && s->wishes.first == 0)
                 break;
             if (look == LOOK_MAX - 1)
                 return NONE;
@@ -293,20 +310,58 @@ void ses_tiers_retry(struct ses_tiers *t) {
 
 /* ---- restores ---- */
 
-/* Begins what the wish needs next; true when it needs to wait no longer. */
-static bool grant(struct ses_tiers *t, struct wish w) {
-    struct place *p = &t->place[w.place];
-    if (p->slot != NONE) {
-        struct slot *s = &t->slot[p->slot];
-        if (!s->filled || s->restoring || t->restores == SES_TIERS_MOVES_MAX)
-            return false;
+static void queue_add(struct ses_tiers *t, struct queue *q, uint32_t page) {
+    t->wish[page].next = 0;
+    if (q->first == 0)
+        q->first = page;
+    else
+        t->wish[q->last].next = page;
+    q->last = page;
+}
+
+static uint32_t queue_take(struct ses_tiers *t, struct queue *q) {
+    uint32_t page = q->first;
+    q->first = t->wish[page].next;
+    return page;
+}
+
+/* Something is moved from the slot as soon as its bytes are there and nothing else is. */
+static void slot_look(struct ses_tiers *t, uint32_t i) {
+    struct slot *s = &t->slot[i];
+    if (!s->filled || s->restoring || s->ready || s->wishes.first == 0)
+        return;
+    s->ready = true;
+    list_add(&t->ready, i);
+}
+
+static void slot_wish(struct ses_tiers *t, uint32_t i, uint32_t page) {
+    queue_add(t, &t->slot[i].wishes, page);
+    slot_look(t, i);
+}
+
+static void moves_on(struct ses_tiers *t) {
+    uint32_t i;
+    while ((i = t->ready.first) != NONE && t->restores < SES_TIERS_MOVES_MAX) {
+        struct slot *s = &t->slot[i];
+        list_remove(&t->ready, i);
+        s->ready = false;
         s->restoring = true;
-        s->page = w.page;
+        s->page = queue_take(t, &s->wishes);
         s->move_acks = t->config.world;
         s->move_status = STATUS_OK;
+        t->n_wishes--;
         t->restores++;
-        slot_used(t, p->slot);
-        t->config.out.move(t->config.out.self, w.page, p->slot, true);
+        slot_used(t, i);
+        t->config.out.move(t->config.out.self, s->page, i, true);
+    }
+}
+
+/* Reads from the disk what the oldest wishes need; false: there is no slot for it now. */
+static bool load_next(struct ses_tiers *t) {
+    uint32_t place = t->wish[t->far.first].place;
+    struct place *p = &t->place[place];
+    if (p->slot != NONE) { /* another wish had it loaded */
+        slot_wish(t, p->slot, queue_take(t, &t->far));
         return true;
     }
     CHECK(p->record != NONE); /* the books restore only what is somewhere */
@@ -314,38 +369,29 @@ static bool grant(struct ses_tiers *t, struct wish w) {
     if (i == NONE)
         return false;
     struct slot *s = &t->slot[i];
-    slot_join(t, i, w.place);
+    slot_join(t, i, place);
     s->loading = true;
     s->record = p->record;
     s->disk_acks = t->config.world;
     s->disk_status = STATUS_OK;
     t->loads++;
+    queue_add(t, &s->wishes, queue_take(t, &t->far));
     t->config.out.load(t->config.out.self, p->record, i);
-    return false; /* it goes on when the bytes are there */
+    return true;
 }
 
 static void restore_on(struct ses_tiers *t) {
-    uint32_t n = t->n_wishes < WINDOW ? t->n_wishes : WINDOW, kept = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        struct wish w = t->wish[i];
-        if (!grant(t, w))
-            t->wish[kept++] = w;
-    }
-    if (kept < n) {
-        memmove(t->wish + kept, t->wish + n, (t->n_wishes - n) * sizeof *t->wish);
-        t->n_wishes -= n - kept;
-    }
+    while (t->far.first != 0 && load_next(t))
+        ;
+    moves_on(t);
 }
 
 /* The bytes cannot be had: everybody who waits for them is told. */
-static void wishes_fail(struct ses_tiers *t, uint32_t place) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < t->n_wishes; i++)
-        if (t->wish[i].place == place)
-            outcome(t, true, t->wish[i].page, false);
-        else
-            t->wish[kept++] = t->wish[i];
-    t->n_wishes = kept;
+static void wishes_fail(struct ses_tiers *t, struct slot *s) {
+    while (s->wishes.first != 0) {
+        outcome(t, true, queue_take(t, &s->wishes), false);
+        t->n_wishes--;
+    }
 }
 
 /* ---- what the books ask ---- */
@@ -373,9 +419,13 @@ void ses_tiers_park(struct ses_tiers *t, uint32_t page, uint32_t place) {
 
 void ses_tiers_restore(struct ses_tiers *t, uint32_t place, uint32_t page) {
     CHECK(place < t->config.n_places && t->n_wishes < t->config.n_pages);
-    t->wish[t->n_wishes++] = (struct wish){place, page};
-    if (t->n_wishes <= WINDOW)
-        restore_on(t);
+    t->n_wishes++;
+    t->wish[page].place = place;
+    if (t->place[place].slot != NONE)
+        slot_wish(t, t->place[place].slot, page);
+    else
+        queue_add(t, &t->far, page);
+    restore_on(t);
 }
 
 void ses_tiers_forget(struct ses_tiers *t, uint32_t place) {
@@ -429,6 +479,7 @@ static void restored(struct ses_tiers *t, uint32_t i) {
     bool fine = s->move_status == STATUS_OK;
     s->restoring = false;
     t->restores--;
+    slot_look(t, i);
     t->counts.moved_in += fine;
     t->counts.move_failed += !fine;
     outcome(t, true, s->page, fine);
@@ -467,6 +518,7 @@ void ses_tiers_stored(struct ses_tiers *t, uint32_t slot, enum status status) {
         t->n_dirty--;
         t->place[s->place].record = s->record;
         t->counts.records++;
+        list_add(&t->use, slot);
     } else {
         record_erase(t, s->record);
         if (wanted)
@@ -491,10 +543,11 @@ void ses_tiers_loaded(struct ses_tiers *t, uint32_t slot, enum status status) {
     t->counts.loaded += s->filled;
     if (!s->filled) {
         t->counts.load_failed++;
-        wishes_fail(t, s->place);
+        wishes_fail(t, s);
         slot_leave(t, slot);
         slot_release(t, slot);
     }
+    slot_look(t, slot);
     restore_on(t);
     store_on(t);
 }
@@ -515,6 +568,7 @@ void ses_tiers_count(const struct ses_tiers *t, struct ses_tiers_counts *out) {
 
 bool ses_tiers_audit(const struct ses_tiers *t, struct status_note *note) {
     uint32_t with_place = 0, dirty = 0, in_line = 0, orphans = 0, records = 0, moves = 0, disk = 0;
+    uint32_t ready = 0, wishes = 0;
     bool fine = true;
     for (uint32_t i = 0; i < t->config.n_slots; i++) {
         const struct slot *s = &t->slot[i];
@@ -528,20 +582,27 @@ bool ses_tiers_audit(const struct ses_tiers *t, struct status_note *note) {
         fine = fine && !(s->parking && s->loading) && !(s->filled && (s->parking || s->loading));
         fine = fine && (!s->in_line || (s->filled && !s->storing && slot_dirty(t, s)));
         fine = fine && (s->filled || !s->restoring);
+        for (uint32_t w = s->wishes.first; w != 0; w = t->wish[w].next)
+            wishes += t->wish[w].place == s->place;
+        ready += s->ready;
+        fine = fine && s->ready == (s->filled && !s->restoring && s->wishes.first != 0);
     }
+    for (uint32_t w = t->far.first; w != 0; w = t->wish[w].next)
+        wishes++;
     for (uint32_t p = 0; p < t->config.n_places; p++) {
         records += t->place[p].record != NONE;
         fine = fine && (t->place[p].slot == NONE || t->slot[t->place[p].slot].place == p);
     }
     uint32_t numbered = records + t->n_record_free + t->erases + t->stores;
-    fine = fine && with_place == t->use.n && dirty == t->n_dirty && in_line == t->line.n &&
+    fine = fine && with_place == t->use.n + dirty && dirty == t->n_dirty && in_line == t->line.n &&
            with_place + orphans + t->n_slot_free == t->config.n_slots &&
            records == t->counts.records && moves == t->moves + t->restores &&
-           disk == t->loads + t->stores &&
+           disk == t->loads + t->stores && ready == t->ready.n && wishes == t->n_wishes &&
            (!t->config.disk || numbered == ses_tiers_records(&t->config));
     if (!fine)
         status_say(note, STATUS_BAD_REQUEST,
-                   "the tiers do not balance: %u slots hold places of %u listed, %u unsaved of %u, "
+                   "the tiers do not balance: %u slots hold places, %u are listed as on disk, %u "
+                   "unsaved of %u, "
                    "%u records of %u, %u numbers",
                    with_place, t->use.n, dirty, t->n_dirty, records, t->counts.records, numbered);
     return fine;

@@ -25,8 +25,8 @@ struct job {
 struct scene {
     struct model model;
     uint32_t tables[MODEL_SLOTS * PER_SLOT];
-    bool admitting[MODEL_SLOTS], extending[MODEL_SLOTS], sealing[MODEL_SLOTS],
-        releasing[MODEL_SLOTS];
+    bool admitting[MODEL_SLOTS], restoring[MODEL_SLOTS], extending[MODEL_SLOTS],
+        sealing[MODEL_SLOTS], releasing[MODEL_SLOTS];
     act_id_t memory;
     uint32_t requests, releases, counts, forgets, forgotten, drains;
     bool told[PAGES + 1];        /* freed, and not given out again as far as is known */
@@ -35,7 +35,7 @@ struct scene {
     uint32_t ended_page[MODEL_SLOTS][PER_SLOT];
     bool draining, with_tier;
     struct job job[JOBS_MAX];
-    uint32_t n_jobs, parked, restored, lost;
+    uint32_t n_jobs, parked, restored, lost, waits;
     bool used[PLACES];
     bool tiers[PAGES + 1]; /* the tier wrote, or will write, the page for a lane that waits */
     struct model_cell place[PLACES][PAGE_TOKENS];
@@ -125,7 +125,7 @@ static void tick(struct act_ctx *ctx, struct scene *s) {
 
 static void on_admitted(struct scene *s, const struct ses_admitted *a) {
     EXPECT(s->admitting[a->slot]); /* I4: one answer */
-    s->admitting[a->slot] = false;
+    s->admitting[a->slot] = s->restoring[a->slot] = false;
     const uint32_t *table = &s->tables[a->slot * PER_SLOT];
     model_admitted(&s->model, &s->model.lane[a->slot], a, table);
     s->shares[a->slot] = a->matched > 0;
@@ -133,8 +133,14 @@ static void on_admitted(struct scene *s, const struct ses_admitted *a) {
         s->tiers[table[i]] = s->told[table[i]] = false;
 }
 
+static void on_restoring(struct scene *s, const struct ses_restoring *r) {
+    EXPECT(s->admitting[r->slot] && !s->restoring[r->slot] && r->n_pages > 0);
+    s->restoring[r->slot] = true;
+    s->waits++;
+}
+
 static void on_denied(struct scene *s, const struct ses_denied *d) {
-    EXPECT(s->admitting[d->slot]);
+    EXPECT(s->admitting[d->slot] && !s->restoring[d->slot]);
     EXPECT((d->status == STATUS_NO_PAGES) == (d->pages_needed > PER_SLOT));
     s->admitting[d->slot] = false;
     s->model.denied++;
@@ -190,6 +196,9 @@ static void planner_receive(struct act_ctx *ctx, void *state, const struct act_m
         break;
     case ses_KIND_admitted:
         on_admitted(s, body);
+        break;
+    case ses_KIND_restoring:
+        on_restoring(s, body);
         break;
     case ses_KIND_denied:
         on_denied(s, body);
@@ -376,16 +385,17 @@ END_TEST
 
 /* Pages leave for a tier and come back while lanes wait; some records are lost on the way. */
 START_TEST(test_simulated_with_tier) {
-    uint32_t parked = 0, restored = 0, lost = 0;
+    uint32_t parked = 0, restored = 0, lost = 0, waits = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t trace = simulate(seed, 150, true);
         parked += scene.parked;
         restored += scene.restored;
         lost += scene.lost;
+        waits += scene.waits;
         if (seed <= 2)
             EXPECT_EQ(trace, simulate(seed, 150, true));
     }
-    EXPECT(parked > 300 && restored > 150 && lost > 15);
+    EXPECT(parked > 300 && restored > 150 && lost > 15 && waits > 100);
 }
 END_TEST
 

@@ -137,7 +137,7 @@ START_TEST(test_comes_back) {
         struct ses_answer answer;
         uint32_t pages = (n - 1 + PAGE_TOKENS - 1) / PAGE_TOKENS;
         enum ses_verdict verdict = admit(1, n, n, &answer);
-        EXPECT_EQ(verdict, n == 1 ? SES_ADMITTED : SES_LATER);
+        EXPECT_EQ(verdict, n == 1 ? SES_ADMITTED : SES_RESTORING);
         EXPECT_EQ(n_jobs, pages);
         while (n_jobs > 0) {
             EXPECT(!ready(&answer));
@@ -164,7 +164,7 @@ START_TEST(test_bad_record) {
     for (uint32_t bad = 0; bad < 4; bad++) {
         open_book(true);
         struct ses_answer answer;
-        EXPECT_EQ(admit(1, IDS, IDS, &answer), SES_LATER);
+        EXPECT_EQ(admit(1, IDS, IDS, &answer), SES_RESTORING);
         EXPECT_EQ(n_jobs, 4);
         for (uint32_t k = 0; k < 4; k++)
             finish(k != bad);
@@ -183,8 +183,8 @@ END_TEST
 START_TEST(test_two_wait_for_one_record) {
     open_book(true);
     struct ses_answer answer;
-    EXPECT_EQ(admit(1, 9, 9, &answer), SES_LATER);
-    EXPECT_EQ(admit(2, 12, 12, &answer), SES_LATER);
+    EXPECT_EQ(admit(1, 9, 9, &answer), SES_RESTORING);
+    EXPECT_EQ(admit(2, 12, 12, &answer), SES_RESTORING);
     EXPECT_EQ(n_jobs, 2 + 3);
     while (n_jobs > 0)
         finish(true);

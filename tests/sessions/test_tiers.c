@@ -10,7 +10,18 @@
 
 #include "tests/sessions/expect.h"
 
-enum { PAGES = 12, PLACES_MAX = 40, SLOTS_MAX = 40, RECORDS_MAX = 80, WORLD_MAX = 2, JOBS = 256 };
+enum {
+    PAGES = 12,
+    LIFE_PLACES = 40,
+    LIFE_SLOTS = 40,
+    MANY_PLACES = 240,
+    MANY_SLOTS = 100,
+    PLACES_MAX = MANY_PLACES,
+    SLOTS_MAX = MANY_SLOTS,
+    RECORDS_MAX = PLACES_MAX + SLOTS_MAX,
+    WORLD_MAX = 2,
+    JOBS = 256
+};
 
 enum job_kind { JOB_OUT, JOB_IN, JOB_STORE, JOB_LOAD, JOB_ERASE };
 
@@ -24,6 +35,7 @@ static struct {
     struct ses_tiers *t;
     uint32_t places, slots, world;
     bool disk, broken;
+    bool calm; /* nothing fails by chance; a broken disk takes nothing and gives what it has */
     uint32_t page[WORLD_MAX][PAGES + 1], slot[WORLD_MAX][SLOTS_MAX], record[WORLD_MAX][RECORDS_MAX];
     bool written[WORLD_MAX][RECORDS_MAX], numbered[RECORDS_MAX];
     struct job job[JOBS];
@@ -113,12 +125,12 @@ static void finish(void) {
         }
     memmove(w.job + at, w.job + at + 1, (--w.n_jobs - at) * sizeof *w.job);
     uint32_t r = j.rank;
-    bool fails = w.broken || below(16) == 0;
+    bool fails = w.calm ? w.broken && j.kind == JOB_STORE : w.broken || below(16) == 0;
     enum status status = fails ? STATUS_IO : STATUS_OK;
     switch (j.kind) {
     case JOB_OUT:
         w.slot[r][j.slot] = w.page[r][j.a];
-        ses_tiers_moved(w.t, j.slot, below(32) == 0 ? STATUS_DEVICE : STATUS_OK);
+        ses_tiers_moved(w.t, j.slot, !w.calm && below(32) == 0 ? STATUS_DEVICE : STATUS_OK);
         break;
     case JOB_IN:
         w.page[r][j.a] = w.slot[r][j.slot];
@@ -175,20 +187,7 @@ static void act(void) {
     settle();
 }
 
-static void one_life(uint64_t seed) {
-    uint64_t sums[] = {w.parked, w.restored, w.refused, w.lost, w.erased, w.in_ram};
-    memset(&w, 0, sizeof w);
-    w.parked = (uint32_t)sums[0];
-    w.restored = (uint32_t)sums[1];
-    w.refused = (uint32_t)sums[2];
-    w.lost = (uint32_t)sums[3];
-    w.erased = (uint32_t)sums[4];
-    w.in_ram = (uint32_t)sums[5];
-    w.rng = seed * 2 + 1;
-    w.disk = seed % 4 != 0;
-    w.world = 1 + seed % WORLD_MAX;
-    w.places = 1 + below(PLACES_MAX);
-    w.slots = w.disk ? 1 + below(SLOTS_MAX) : w.places;
+static void open_tiers(void) {
     const struct ses_tiers_config config = {.n_pages = PAGES,
                                             .n_places = w.places,
                                             .n_slots = w.slots,
@@ -201,6 +200,23 @@ static void one_life(uint64_t seed) {
                                                     .describe = out_describe}};
     struct status_note note;
     EXPECT_FINE(ses_tiers_open(&config, &w.t, &note) == STATUS_OK, note);
+}
+
+static void one_life(uint64_t seed) {
+    uint64_t sums[] = {w.parked, w.restored, w.refused, w.lost, w.erased, w.in_ram};
+    memset(&w, 0, sizeof w);
+    w.parked = (uint32_t)sums[0];
+    w.restored = (uint32_t)sums[1];
+    w.refused = (uint32_t)sums[2];
+    w.lost = (uint32_t)sums[3];
+    w.erased = (uint32_t)sums[4];
+    w.in_ram = (uint32_t)sums[5];
+    w.rng = seed * 2 + 1;
+    w.disk = seed % 4 != 0;
+    w.world = 1 + seed % WORLD_MAX;
+    w.places = 1 + below(LIFE_PLACES);
+    w.slots = w.disk ? 1 + below(LIFE_SLOTS) : w.places;
+    open_tiers();
     for (uint32_t i = 0; i < 3000; i++) {
         if (below(200) == 0)
             w.broken = !w.broken && below(2) == 0;
@@ -238,11 +254,68 @@ START_TEST(test_random_orders) {
 }
 END_TEST
 
+static void finish_all(void) {
+    while (w.n_jobs > 0)
+        finish();
+}
+
+static bool park_one(uint32_t place) {
+    uint32_t page = 1 + place % PAGES, before = w.parked;
+    w.page[0][page] = w.holds[place] = ++w.value;
+    w.page_place[page] = place;
+    w.busy[place]++;
+    w.parking[page] = true;
+    ses_tiers_park(w.t, page, place);
+    settle();
+    finish_all();
+    return w.parked > before;
+}
+
+static void restore_one(uint32_t place) {
+    uint32_t page = 1 + place % PAGES, before = w.restored;
+    w.page_place[page] = place;
+    w.busy[place]++;
+    w.restoring[page] = true;
+    ses_tiers_restore(w.t, place, page);
+    settle();
+    finish_all();
+    EXPECT_EQ(w.restored, before + 1);
+}
+
+/* A disk that takes no more lets host memory fill with what is nowhere else; what it has comes back
+ * all the same, however long ago the last clean slots were used. */
+START_TEST(test_full_disk_still_restores) {
+    memset(&w, 0, sizeof w);
+    w.disk = w.calm = true;
+    w.world = 1;
+    w.places = MANY_PLACES;
+    w.slots = MANY_SLOTS;
+    open_tiers();
+    uint32_t n = MANY_SLOTS + 8, place = n;
+    for (uint32_t i = 0; i < n; i++)
+        EXPECT(park_one(i));
+    w.broken = true;
+    while (park_one(place))
+        place++;
+    EXPECT(place > n + 64 && w.refused == 1);
+    for (uint32_t i = n - 8; i < n; i++)
+        restore_one(i);
+    for (uint32_t i = 0; i < 8; i++)
+        restore_one(i);
+    w.broken = false;
+    for (uint32_t i = 0; i < place; i++)
+        ses_tiers_forget(w.t, i);
+    finish_all();
+    ses_tiers_close(w.t);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("sessions/tiers");
     TCase *tcase = tcase_create("tiers");
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, test_random_orders);
+    tcase_add_test(tcase, test_full_disk_still_restores);
     suite_add_tcase(suite, tcase);
     return test_run(suite);
 }

@@ -3,3 +3,8 @@ tests_sim_test_sim_SOURCES = tests/sim/test_sim.c tests/sim/scenario.c tests/sim
 	tests/sessions/fake_disk.c tests/sessions/fake_disk.h
 tests_sim_test_sim_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sim_test_sim_LDADD = $(RH_TEST_LDADD)
+
+check_PROGRAMS += tests/sim/test_slow_disk
+tests_sim_test_slow_disk_SOURCES = tests/sim/test_slow_disk.c
+tests_sim_test_slow_disk_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sim_test_slow_disk_LDADD = $(RH_TEST_LDADD)

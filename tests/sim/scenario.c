@@ -438,6 +438,8 @@ static void sc_set_faults(struct scenario *s) {
         if (sc_below(s, 2) == 0)
             act_sim_fault_set(s->rt, points[i], 50000, 500000, 300000);
     sc_set_graph_faults(s);
+    if (s->disk && (s->seed >> 4 & 1) != 0)
+        act_sim_fault_set(s->rt, "ses.disk_slow", 200000, 2000000, 500000);
     act_sim_faults_until(s->rt, 6000000);
 }
 
