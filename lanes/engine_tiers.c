@@ -150,6 +150,7 @@ enum status lane_tiers_found(struct lane_tiers *t, struct ses_memory *memory,
             ses_store_bind(t->store[k], at[k], t->found);
         t->found++;
     }
+    ses_memory_found_all(memory);
     ses_store_each_other(t->store[0], memory, tiers_other);
     for (uint32_t k = 0; k < world; k++)
         TRY(ses_store_settle(t->store[k], note));
@@ -191,12 +192,9 @@ void lane_tiers_text(const struct lane_tiers *t, char *text, size_t bytes) {
 
 void lane_tiers_counts(const struct lane_tiers *t, struct ses_store_counts *out) {
     *out = (struct ses_store_counts){.stored = 0};
-    uint64_t *sum = (uint64_t *)out;
     for (uint32_t r = 0; t != NULL && r < t->config.world && t->store[r] != NULL; r++) {
         struct ses_store_counts c;
         ses_store_count(t->store[r], &c);
-        const uint64_t *one = (const uint64_t *)&c;
-        for (size_t i = 0; i < sizeof c / sizeof *one; i++)
-            sum[i] += one[i];
+        ses_store_counts_add(out, &c);
     }
 }

@@ -92,7 +92,7 @@ static bool let_go(struct ses_book *b, ses_page_t page, enum ses_holder holder) 
     bool freed = ses_pages_drop(b->pages, page, holder);
     uint32_t id = ses_page_id(page);
     if (freed && id > b->config.n_pages)
-        b->config.tier->forget(b->config.tier->self, id - b->config.n_pages - 1);
+        b->config.tier->forget(b->config.tier->self, ses_book_place(b, page));
     return freed;
 }
 
@@ -176,6 +176,20 @@ void ses_book_forget_place(struct ses_book *b, uint32_t node) {
         ses_book_detach(b, node);
 }
 
+ses_page_t ses_book_place_of(const struct ses_book *b, uint32_t node) {
+    return ses_trie_away(b->trie, node) ? ses_trie_page(b->trie, node)
+                                        : ses_trie_copy(b->trie, node);
+}
+
+void ses_book_touch(struct ses_book *b, uint32_t node) {
+    const struct ses_tier *tier = b->config.tier;
+    ses_trie_touch(b->trie, node);
+    ses_page_t place = ses_book_place_of(b, node);
+    if (place != 0 && tier->mark != NULL)
+        tier->mark(tier->self, ses_book_place(b, place), ses_trie_use(b->trie, node),
+                   ses_trie_keeps(b->trie, node));
+}
+
 static void evict_one(struct ses_book *b) {
     uint32_t node = ses_trie_least(b->trie);
     CHECK(node != 0); /* keeps I3: what was reserved is free or idle */
@@ -244,6 +258,10 @@ static void count_shared(const struct ses_book *b, const struct ses_match *match
  * is forgotten. */
 static void move_source(struct ses_book *b, struct ses_slot *s, uint32_t node) {
     ses_page_t page = ses_trie_page(b->trie, node);
+    /* What is pinned is in the tier and stays there: pages behind it leave the device first. */
+    while (ses_trie_kept(b->trie, node) && ses_trie_copy(b->trie, node) != 0 &&
+           !ses_trie_may_go(b->trie, node))
+        evict_one(b);
     if (ses_trie_copy(b->trie, node) != 0 && ses_trie_may_go(b->trie, node)) {
         ses_pages_hold(b->pages, page, SES_HOLD_LANE);
         ses_book_send_away(b, node);
@@ -271,7 +289,7 @@ static void map_shared(struct ses_book *b, struct ses_slot *s, const struct look
                     : match->n_full > 0 ? b->path[match->n_full - 1]
                                         : 0;
     if (last != 0)
-        ses_trie_touch(b->trie, last);
+        ses_book_touch(b, last);
     if (want->source && move) {
         move_source(b, s, match->partial);
     } else if (want->source) {
@@ -418,7 +436,8 @@ static void join(struct ses_book *b, ses_page_t page, uint32_t node) {
     ses_pages_set_node(b->pages, page, node);
     ses_pages_move(b->pages, page, SES_PAGE_FULL);
     ses_trie_pin(b->trie, node); /* the lane still maps it */
-    if (b->config.early && ses_trie_copy(b->trie, node) == 0)
+    bool wanted = b->config.early || (b->config.tier != NULL && ses_trie_kept(b->trie, node));
+    if (wanted && ses_trie_copy(b->trie, node) == 0)
         ses_trie_want(b->trie, node);
 }
 
@@ -446,7 +465,7 @@ static uint32_t share_page(struct ses_book *b, struct ses_slot *s, uint32_t pare
         if (ses_book_in_use(b, there)) /* others may still read the tier's place */
             ses_trie_unpin(b->trie, added.node);
         ses_trie_move(b->trie, added.node, s->page[i], false);
-        if (away && b->config.early)
+        if (away && (b->config.early || ses_trie_kept(b->trie, added.node)))
             ses_trie_set_copy(b->trie, added.node, there);
         else
             ses_book_drop_cached(b, there);
@@ -494,7 +513,7 @@ void ses_book_release(struct ses_book *b, const struct ses_release *told,
     for (uint32_t i = s->sealed; last == 0 && i > 0; i--)
         last = ses_pages_node(b->pages, s->page[i - 1]);
     if (last != 0)
-        ses_trie_touch(b->trie, last);
+        ses_book_touch(b, last);
     end_copy(b, s);
     for (uint32_t i = s->n_pages; i > 0;
          i--) /* from the end: a parent turns idle after its children */

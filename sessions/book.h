@@ -71,6 +71,8 @@ void ses_book_restored(struct ses_book *b, uint32_t page, bool fine);
 void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_record *out);
 /* At start: the place holds this record; false when nothing can be made of it, then it is free. */
 bool ses_book_load(struct ses_book *b, const struct ses_record *record, uint32_t *place);
+/* At start: that was all. */
+void ses_book_loaded(struct ses_book *b);
 /* At start: a session of the tenant begins so, under another key. */
 void ses_book_load_other(struct ses_book *b, const struct ses_record *record);
 /* An admit that can be answered after those, or was let in; to be called until false. */

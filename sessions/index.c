@@ -141,6 +141,41 @@ enum status ses_index_put(struct ses_index *x, const struct ses_record *r,
     return error == 0 ? STATUS_OK : index_fail(note, error, "take a record");
 }
 
+enum status ses_index_mark(struct ses_index *x, const struct ses_record *r,
+                           const struct ses_where *where, uint32_t flags,
+                           struct status_note *note) {
+    unsigned char bytes[sizeof(struct index_value) + SES_INDEX_TOKENS_MAX * sizeof(uint32_t)];
+    struct index_key k = key_of(r);
+    struct index_value v = {.n_tokens = 0};
+    MDB_val key = {sizeof k, &k}, value;
+    int error = index_begin(x);
+    if (error == 0)
+        error = mdb_get(x->txn, x->pages, &key, &value);
+    if (error == MDB_NOTFOUND)
+        return STATUS_OK;
+    if (error == 0 && (value.mv_size < sizeof v || value.mv_size > sizeof bytes))
+        error = MDB_CORRUPTED;
+    if (error == 0) {
+        memcpy(bytes, value.mv_data, value.mv_size);
+        memcpy(&v, bytes, sizeof v);
+        if (v.where.segment != where->segment || v.where.offset != where->offset)
+            return STATUS_OK;
+        if (value.mv_size != sizeof v + v.n_tokens * sizeof(uint32_t))
+            error = MDB_CORRUPTED;
+    }
+    if (error == 0) {
+        uint32_t tokens[SES_INDEX_TOKENS_MAX];
+        memcpy(tokens, bytes + sizeof v, v.n_tokens * sizeof *tokens);
+        v.use = r->use;
+        v.flags = flags;
+        v.sum = entry_sum(&k, v, tokens);
+        memcpy(bytes, &v, sizeof v);
+        value.mv_data = bytes;
+        error = mdb_put(x->txn, x->pages, &key, &value, 0);
+    }
+    return error == 0 ? STATUS_OK : index_fail(note, error, "mark a record");
+}
+
 enum status ses_index_remove(struct ses_index *x, const struct ses_record *r,
                              const struct ses_where *where, struct status_note *note) {
     struct index_key k = key_of(r);

@@ -18,7 +18,7 @@ struct ses_where {
     uint64_t sum[2]; /* XXH3-128 of the page */
 };
 
-enum { SES_INDEX_PINNED = 1, SES_INDEX_TEXT = 160, SES_INDEX_TOKENS_MAX = 1024 };
+enum { SES_INDEX_TEXT = 160, SES_INDEX_TOKENS_MAX = 1024 };
 
 /* A key space, for people and for the reasons of misses. */
 struct ses_index_space {
@@ -38,6 +38,9 @@ uint64_t ses_index_bytes(const struct ses_index *x);
 /* Changes gather until commit, which makes them durable or leaves all as it was. */
 enum status ses_index_put(struct ses_index *x, const struct ses_record *r,
                           const struct ses_where *where, uint32_t flags, struct status_note *note);
+/* The record's entry, if it still says where, gets the record's use and these flags. */
+enum status ses_index_mark(struct ses_index *x, const struct ses_record *r,
+                           const struct ses_where *where, uint32_t flags, struct status_note *note);
 /* Removes the record's entry if it still says where. */
 enum status ses_index_remove(struct ses_index *x, const struct ses_record *r,
                              const struct ses_where *where, struct status_note *note);

@@ -11,6 +11,7 @@
 #include "fabric/protocol.h"
 #include "gpu/protocol.h"
 #include "sessions/book.h"
+#include "sessions/catalog.h"
 #include "sessions/tiers.h"
 
 enum { MEMORY_WORLD_MAX = 8, MEMORY_FLUSHES_MAX = 8 };
@@ -32,6 +33,11 @@ struct ses_memory {
     } flush[MEMORY_FLUSHES_MAX];
     uint32_t n_flushes;
     struct ses_tiers_counts counts;
+    /* What the stores last said of themselves, and where they say it next. */
+    struct {
+        struct ses_store_counts known, next;
+        bool asked;
+    } tally[MEMORY_WORLD_MAX];
 };
 
 /* ---- tiers of the memory's own ---- */
@@ -50,6 +56,20 @@ static void memory_forget(void *self, uint32_t place) {
 
 static bool memory_on_disk(void *self, uint32_t place) {
     return ses_tiers_where(((struct ses_memory *)self)->tiers, place) == SES_TIER_DISK;
+}
+
+static uint32_t memory_where(void *self, uint32_t place) {
+    const struct ses_tiers *t = ((struct ses_memory *)self)->tiers;
+    return (ses_tiers_slot(t, place) != SES_TIERS_NONE ? SES_AT_RAM : 0u) |
+           (ses_tiers_record(t, place) != SES_TIERS_NONE ? SES_AT_DISK : 0u);
+}
+
+static void memory_mark(void *self, uint32_t place, uint64_t use, bool pinned) {
+    struct ses_memory *m = self;
+    uint32_t number = ses_tiers_record(m->tiers, place);
+    for (uint32_t i = 0; number != SES_TIERS_NONE && i < m->config.key.world; i++)
+        ACT_SEND(m->ctx, m->stores[i], ses, mark, .number = number, .use = use,
+                 .flags = pinned ? SES_RECORD_PINNED : 0);
 }
 
 static void memory_move(void *self, uint32_t page, uint32_t slot, bool to_device) {
@@ -113,6 +133,8 @@ static enum status open_tiers(struct ses_memory *m, struct status_note *note) {
                                 .park = memory_park,
                                 .restore = memory_restore,
                                 .on_disk = memory_on_disk,
+                                .where = memory_where,
+                                .mark = memory_mark,
                                 .forget = memory_forget};
     c->tier = &m->tier;
     return STATUS_OK;
@@ -169,6 +191,10 @@ bool ses_memory_found(struct ses_memory *m, const struct ses_record *record, uin
         return false;
     ses_tiers_found(m->tiers, place, number);
     return true;
+}
+
+void ses_memory_found_all(struct ses_memory *m) {
+    ses_book_loaded(m->book);
 }
 
 void ses_memory_found_other(struct ses_memory *m, const struct ses_record *record) {
@@ -249,8 +275,10 @@ static void tier_goes_on(struct act_ctx *ctx, struct ses_memory *m) {
         if (m->config.early)
             ses_book_copy_out(m->book,
                               m->tiers != NULL ? ses_tiers_room(m->tiers) : SES_TIERS_PARKS_MAX);
-        else
+        else {
             ses_book_keep_free(m->book, m->config.free_low);
+            ses_book_copy_out(m->book, SES_TIERS_PARKS_MAX); /* what was pinned */
+        }
         tell_freed(ctx, m);
     } while (m->tiers != NULL && ses_tiers_pending(m->tiers));
     flushes_go_on(ctx, m);
@@ -364,6 +392,45 @@ static void memory_on_count(struct act_ctx *ctx, struct ses_memory *m, act_id_t 
     act_send(ctx, from, ses_KIND_counted, &counted, sizeof counted);
 }
 
+/* The stores are asked for the next time; nobody waits for a disk. */
+static void count_all(struct act_ctx *ctx, struct ses_memory *m, struct ses_counts *c) {
+    *c = (struct ses_counts){.has_tiers = m->tiers != NULL,
+                             .has_disk = m->config.n_records > 0,
+                             .pinned = ses_trie_n_kept(ses_book_trie(m->book)),
+                             .page_bytes = m->config.page_bytes * m->config.key.world};
+    ses_book_count(m->book, &c->pages);
+    if (m->tiers != NULL)
+        ses_tiers_count(m->tiers, &c->tiers);
+    for (uint32_t r = 0; c->has_disk && r < m->config.key.world; r++) {
+        ses_store_counts_add(&c->stores, &m->tally[r].known);
+        if (!m->tally[r].asked)
+            ACT_SEND(ctx, m->stores[r], ses, tally, .counts = &m->tally[r].next);
+        m->tally[r].asked = true;
+    }
+}
+
+static void memory_on_tallied(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                              const struct ses_tallied *told) {
+    (void)ctx;
+    CHECK(from == m->stores[told->rank] && m->tally[told->rank].asked);
+    m->tally[told->rank].known = m->tally[told->rank].next;
+    m->tally[told->rank].asked = false;
+}
+
+static void memory_on_look(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                           const struct ses_look *ask) {
+    struct ses_query *q = ask->query;
+    q->page_bytes = m->config.page_bytes * m->config.key.world;
+    if (q->kind == SES_QUERY_COUNT) {
+        q->status = STATUS_OK;
+        count_all(ctx, m, &q->counts);
+    } else {
+        ses_book_query(m->book, q);
+        tell_freed(ctx, m);
+    }
+    ACT_SEND(ctx, from, ses, looked, .query = q);
+}
+
 static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg *msg) {
     struct ses_memory *state = self;
     state->ctx = ctx;
@@ -384,6 +451,8 @@ static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg
         ACT_CASE(memory, ses, stored)
         ACT_CASE(memory, ses, loaded)
         ACT_CASE(memory, ses, erased)
+        ACT_CASE(memory, ses, tallied)
+        ACT_CASE(memory, ses, look)
         ACT_CASE(memory, ses, flush)
         ACT_CASE(memory, ses, weigh)
     case gpu_KIND_moved:

@@ -55,6 +55,8 @@ void ses_memory_wire_stores(struct ses_memory *m, const act_id_t *stores, uint32
 /* At start, before any message: a record of the key, its parent's first, that all stores have by
  * this number. False: nothing can be made of it. */
 bool ses_memory_found(struct ses_memory *m, const struct ses_record *record, uint32_t number);
+/* At start, when all were told. */
+void ses_memory_found_all(struct ses_memory *m);
 /* At start: a record of another key, of which misses may tell its tenant. */
 void ses_memory_found_other(struct ses_memory *m, const struct ses_record *record);
 

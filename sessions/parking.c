@@ -8,10 +8,6 @@
 #include "actors/check.h"
 #include "sessions/private.h"
 
-static uint32_t place_number(const struct ses_book *b, ses_page_t place) {
-    return ses_page_id(place) - b->config.n_pages - 1;
-}
-
 /* How many pages cannot be evicted while this one is under way: it and idle ones before it. */
 static uint32_t parking_costs(const struct ses_book *b, uint32_t node) {
     uint32_t n = 0;
@@ -38,7 +34,7 @@ static void begin_parking(struct ses_book *b, uint32_t node, ses_page_t place, b
     ses_pages_move(b->pages, page, SES_PAGE_PARKING);
     b->job[ses_page_id(page)] = (struct ses_job){.place = place, .leaves = leaves};
     b->n_parking++;
-    b->config.tier->park(b->config.tier->self, ses_page_id(page), place_number(b, place));
+    b->config.tier->park(b->config.tier->self, ses_page_id(page), ses_book_place(b, place));
 }
 
 /* keeps I3: what is promised can still be had while the node's page is under way. */
@@ -129,7 +125,7 @@ void ses_book_parked(struct ses_book *b, uint32_t id, bool fine) {
     /* Another page may stand in the trie for it meanwhile: then the copy stands for nothing. */
     bool kept = fine && node != 0;
     b->held_back = !fine;
-    if (!fine && node != 0 && b->config.early)
+    if (!fine && node != 0 && (b->config.early || ses_trie_kept(b->trie, node)))
         ses_trie_want(b->trie, node);
     if (kept) {
         ses_pages_move(b->pages, place, SES_PAGE_PARKED);
@@ -142,7 +138,7 @@ void ses_book_parked(struct ses_book *b, uint32_t id, bool fine) {
     /* A lane may have come to use it: then its page stays here. */
     if (b->job[id].leaves && ses_trie_may_go(b->trie, node))
         ses_book_send_away(b, node);
-    else if (!b->config.early)
+    else if (!b->config.early && !ses_trie_kept(b->trie, node))
         ses_book_detach(b, node);
 }
 
@@ -155,8 +151,8 @@ void ses_book_restore(struct ses_book *b, uint32_t slot, uint32_t at, uint32_t n
     s->n_restores++;
     const struct ses_tier *tier = b->config.tier;
     b->job[ses_page_id(page)].from_disk =
-        tier->on_disk != NULL && tier->on_disk(tier->self, place_number(b, place));
-    tier->restore(tier->self, place_number(b, place), ses_page_id(page));
+        tier->on_disk != NULL && tier->on_disk(tier->self, ses_book_place(b, place));
+    tier->restore(tier->self, ses_book_place(b, place), ses_page_id(page));
 }
 
 /* The record is no good: what it stood for, and all behind it, is not known any more. */
@@ -166,6 +162,8 @@ static void lose(struct ses_book *b, ses_page_t place) {
         return; /* forgotten, or restored by another lane, meanwhile */
     if (ses_trie_copy(b->trie, node) == place) { /* the bytes are on the device as well */
         ses_book_detach(b, node);
+        if (ses_trie_kept(b->trie, node))
+            ses_trie_want(b->trie, node);
         return;
     }
     b->evicted += 1 + ses_book_forget_behind(b, node);
@@ -248,7 +246,8 @@ void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_recor
     *out = (struct ses_record){.space = *ses_trie_space(b->trie, node),
                                .name = ses_trie_name(b->trie, node),
                                .use = ses_trie_use(b->trie, node),
-                               .depth = ses_trie_depth(b->trie, node)};
+                               .depth = ses_trie_depth(b->trie, node),
+                               .flags = ses_trie_keeps(b->trie, node) ? SES_RECORD_PINNED : 0};
     if (parent != 0)
         out->parent = ses_trie_name(b->trie, parent);
     out->tokens = (uint32_t *)(uintptr_t)ses_trie_tokens(b->trie, node, &out->n_tokens);
@@ -262,7 +261,10 @@ bool ses_book_load(struct ses_book *b, const struct ses_record *r, uint32_t *pla
         return false;
     if (r->depth > 0) {
         parent = ses_trie_named(b->trie, &r->parent);
-        if (parent == 0 || ses_trie_depth(b->trie, parent) + 1 != r->depth)
+        uint32_t n = 0;
+        if (parent != 0)
+            ses_trie_tokens(b->trie, parent, &n);
+        if (n != b->config.page_tokens || ses_trie_depth(b->trie, parent) + 1 != r->depth)
             return false;
     }
     ses_page_t page = ses_pages_take(b->pages, 0, SES_PLACE_TIER, SES_HOLD_TRIE);
@@ -276,8 +278,13 @@ bool ses_book_load(struct ses_book *b, const struct ses_record *r, uint32_t *pla
     }
     ses_pages_move(b->pages, page, SES_PAGE_PARKED);
     ses_pages_set_node(b->pages, page, node);
-    *place = place_number(b, page);
+    ses_trie_keep(b->trie, node, (r->flags & SES_RECORD_PINNED) != 0);
+    *place = ses_book_place(b, page);
     return true;
+}
+
+void ses_book_loaded(struct ses_book *b) {
+    ses_trie_loaded(b->trie);
 }
 
 void ses_book_load_other(struct ses_book *b, const struct ses_record *r) {

@@ -17,7 +17,7 @@ struct ses_node {
     ses_page_t copy; /* place in the tier beside a page on the device; 0: none */
     struct ses_name name;
     uint32_t parent;
-    uint32_t chain; /* next full node of the bucket of its name, or of the free list */
+    uint32_t chain;                 /* next node of the bucket of its name, or of the free list */
     uint32_t left, right, priority; /* among its siblings: a treap */
     uint32_t kids;                  /* root of the children's treap */
     uint32_t n_kids, n_kids_here;   /* all, and those on the device */
@@ -36,7 +36,7 @@ struct ses_trie {
     uint32_t *bucket;      /* [bucket_mask + 1] */
     uint32_t bucket_mask;
     uint32_t first_free;
-    uint32_t n_live, n_idle;
+    uint32_t n_live, n_idle, n_kept;
     uint64_t tokens_held, clock, serial, compares;
     struct ses_evict *order;  /* who gives up a device page first */
     struct ses_evict *places; /* who gives up a place in the tier first */
@@ -109,6 +109,14 @@ struct ses_book {
     uint64_t tickets;
 };
 
+/* A page's number in the tier. */
+static inline uint32_t ses_book_place(const struct ses_book *b, ses_page_t place) {
+    return ses_page_id(place) - b->config.n_pages - 1;
+}
+/* The node's place in the tier; 0: it has none. */
+ses_page_t ses_book_place_of(const struct ses_book *b, uint32_t node);
+/* The node and all before it were used now; a tier that outlives us is told. */
+void ses_book_touch(struct ses_book *b, uint32_t node);
 bool ses_book_in_use(const struct ses_book *b, ses_page_t page);
 void ses_book_hold(struct ses_book *b, ses_page_t page, enum ses_holder holder);
 void ses_book_drop(struct ses_book *b, ses_page_t page, enum ses_holder holder);

@@ -8,6 +8,8 @@
 
 struct ses_record;       /* sessions/record.h */
 struct ses_tiers_counts; /* sessions/tiers.h */
+struct ses_store_counts; /* sessions/store.h */
+struct ses_query;        /* sessions/query.h */
 
 /* Why a lookup found what it found. Names and texts: sessions/reason.h. */
 enum ses_reason {
@@ -69,6 +71,14 @@ enum ses_reason {
     M(ses, loaded,    store,   memory,  none,        none,        lane,   uint32_t slot; uint32_t rank; uint32_t status;) \
     M(ses, erase,     memory,  store,   erased,      none,        none,   uint32_t number;)                               \
     M(ses, erased,    store,   memory,  none,        none,        none,   uint32_t number; uint32_t rank;)                \
+    /* The record was used, or its flags (sessions/record.h) changed: the index says so from its next commit on. */       \
+    M(ses, mark,      memory,  store,   none,        none,        none,   uint64_t use; uint32_t number; uint32_t flags;)  \
+    /* counts: the memory's, the store's until tallied. */                                                                \
+    M(ses, tally,     memory,  store,   tallied,     none,        none,   struct ses_store_counts *counts;)               \
+    M(ses, tallied,   store,   memory,  none,        none,        none,   uint32_t rank;)                                 \
+    /* query: the asker's, the memory's until looked.   */                                                                 \
+    M(ses, look,      client,  memory,  looked,      none,        request, struct ses_query *query;)                      \
+    M(ses, looked,    memory,  client,  none,        none,        request, struct ses_query *query;)                      \
     /* Everything that can be saved is saved. unsaved: pages that no disk took, and why. */                               \
     M(ses, flush,     client,  memory,  flushed,     none,        request, uint64_t token;)                               \
     M(ses, flushed,   memory,  client,  none,        none,        request, uint64_t token; uint32_t unsaved;              \

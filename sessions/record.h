@@ -14,6 +14,9 @@ struct ses_record {
     uint32_t depth;               /* pages before it */
     uint32_t n_tokens;
     uint32_t *tokens;
+    uint32_t flags;
 };
+
+enum { SES_RECORD_PINNED = 1 };
 
 #endif

@@ -284,6 +284,11 @@ static void puts_sync(struct ses_store *s, uint32_t n, struct status_note *note)
 
 static enum status batch_index(struct ses_store *s, uint32_t n, struct status_note *note) {
     TRY(ses_files_sync_names(s->files, note));
+    for (uint32_t i = 0; i < s->n_marks; i++) {
+        const struct store_location *at = &s->at[s->mark[i]];
+        if (at->held && at->where.segment != 0)
+            TRY(ses_index_mark(s->index, &at->record, &at->where, at->flags, note));
+    }
     for (uint32_t i = 0; i < s->n_erases; i++) {
         const struct store_location *at = &s->at[s->erase[i]];
         if (at->held && at->where.segment != 0)
@@ -291,8 +296,17 @@ static enum status batch_index(struct ses_store *s, uint32_t n, struct status_no
     }
     for (uint32_t i = 0; i < n; i++)
         if (s->put[i].status == STATUS_OK)
-            TRY(ses_index_put(s->index, &s->put[i].record, &s->put[i].where, 0, note));
+            TRY(ses_index_put(s->index, &s->put[i].record, &s->put[i].where, s->put[i].record.flags,
+                              note));
     return ses_store_commit(s, note);
+}
+
+static void marks_end(struct ses_store *s) {
+    for (uint32_t i = 0; i < s->n_marks; i++)
+        s->at[s->mark[i]].marked = false;
+    s->counts.marks += s->n_marks;
+    s->n_marks = 0;
+    s->marks_now = false;
 }
 
 static void erases_end(struct ses_store *s) {
@@ -313,7 +327,7 @@ static void puts_end(struct ses_store *s, uint32_t n, enum status status) {
         if (p->status == STATUS_OK)
             p->status = status;
         if (p->status == STATUS_OK)
-            ses_store_remember(s, p->number, &p->record, &p->where, 0);
+            ses_store_remember(s, p->number, &p->record, &p->where, p->record.flags);
         else if (p->taken)
             ses_files_drop(s->files, &p->where);
         s->counts.stored += p->status == STATUS_OK;
@@ -340,12 +354,15 @@ static void batch(struct ses_store *s) {
     for (uint32_t i = 0; i < n; i++)
         bad += s->put[i].status != STATUS_OK;
     enum status status = STATUS_OK;
-    if (bad < n || s->n_erases > 0)
+    if (bad < n || s->n_erases + s->n_marks > 0)
         status = batch_index(s, n, &note);
     if (status != STATUS_OK)
         ses_index_abort(s->index);
     s->counts.io_errors += status != STATUS_OK;
     s->erases_wait = status != STATUS_OK && s->n_erases > 0;
+    s->marks_now = false; /* when it failed they wait for the next batch */
+    if (status == STATUS_OK)
+        marks_end(s);
     if (status == STATUS_OK)
         erases_end(s);
     if (n > 0)
@@ -357,7 +374,7 @@ static void batch(struct ses_store *s) {
 
 bool ses_store_cycle(struct ses_store *s) {
     loads_on(s);
-    if (s->n_puts > 0 || (s->n_erases > 0 && !s->erases_wait))
+    if (s->n_puts > 0 || (s->n_erases > 0 && !s->erases_wait) || s->marks_now)
         batch(s);
     else if (s->n_loading > 0)
         op_reap(s);
@@ -388,6 +405,31 @@ void ses_store_erase(struct ses_store *s, uint32_t number) {
     CHECK(s->n_erases < s->config.n_numbers && number < s->config.n_numbers);
     s->erase[s->n_erases++] = number;
     s->erases_wait = false;
+}
+
+void ses_store_mark(struct ses_store *s, uint32_t number, uint64_t use, uint32_t flags) {
+    CHECK(number < s->config.n_numbers && s->at[number].held);
+    struct store_location *at = &s->at[number];
+    s->marks_now = s->marks_now || at->flags != flags;
+    at->flags = flags;
+    at->record.use = use;
+    if (!at->marked) {
+        CHECK(s->n_marks < s->config.n_numbers); /* an erased number leaves with all marks */
+        s->mark[s->n_marks++] = number;
+    }
+    at->marked = true;
+}
+
+void ses_store_marks_now(struct ses_store *s) {
+    s->marks_now = s->n_marks > 0;
+}
+
+void ses_store_counts_add(struct ses_store_counts *sum, const struct ses_store_counts *one) {
+    uint64_t *to = (uint64_t *)sum;
+    const uint64_t *from = (const uint64_t *)one;
+    _Static_assert(sizeof *sum % sizeof *to == 0, "all counts are of one type");
+    for (size_t i = 0; i < sizeof *sum / sizeof *to; i++)
+        to[i] += from[i];
 }
 
 void ses_store_count(const struct ses_store *s, struct ses_store_counts *out) {
@@ -438,6 +480,15 @@ static void store_receive(struct act_ctx *ctx, void *self, const struct act_msg 
     case ses_KIND_erase:
         ses_store_erase(s, ((const struct ses_erase *)b)->number);
         break;
+    case ses_KIND_mark: {
+        const struct ses_mark *m = b;
+        ses_store_mark(s, m->number, m->use, m->flags);
+        break;
+    }
+    case ses_KIND_tally:
+        ses_store_count(s, ((const struct ses_tally *)b)->counts);
+        ACT_SEND(ctx, s->memory, ses, tallied, .rank = s->config.rank);
+        break;
     case ACT_KIND_timer: {
         uint64_t cookie = ((const struct act_timer_msg *)b)->cookie;
         if (cookie == STORE_COOKIE_SLOW) {
@@ -451,6 +502,7 @@ static void store_receive(struct act_ctx *ctx, void *self, const struct act_msg 
         break;
     }
     case ACT_KIND_stop:
+        ses_store_marks_now(s);
         while (ses_store_cycle(s)) /* what was asked is done, or fails */
             ;
         act_exit(ctx);

@@ -49,7 +49,9 @@ struct ses_store_counts {
     uint64_t io_errors, refused; /* refused: budget or floor */
     uint64_t found, found_other, orphans;
     uint64_t bytes, index_bytes;
+    uint64_t marks; /* entries whose use or flags were written anew */
 };
+void ses_store_counts_add(struct ses_store_counts *sum, const struct ses_store_counts *one);
 
 /* Refuses a directory that is somebody else's, in use, or of another format, each by name. */
 enum status ses_store_open(const struct ses_store_config *config, struct ses_store **out,
@@ -86,6 +88,10 @@ void ses_store_answer_to(struct ses_store *s, const struct ses_store_answers *to
 void ses_store_put(struct ses_store *s, const struct ses_record *r, uint32_t number, uint32_t slot);
 void ses_store_get(struct ses_store *s, uint32_t number, uint32_t slot);
 void ses_store_erase(struct ses_store *s, uint32_t number);
+/* The index says so from its next commit on; changed flags are worth one of their own. */
+void ses_store_mark(struct ses_store *s, uint32_t number, uint64_t use, uint32_t flags);
+/* As if something else were to be committed: before the end, and for tests. */
+void ses_store_marks_now(struct ses_store *s);
 /* Does some work and waits for some; false: nothing is left to do. */
 bool ses_store_cycle(struct ses_store *s);
 

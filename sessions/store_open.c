@@ -153,6 +153,7 @@ static bool found_add(struct store_found **list, uint32_t *n, uint32_t *max,
         return false;
     memcpy(tokens, r->tokens, r->n_tokens * sizeof *tokens);
     (*list)[*n] = (struct store_found){.record = *r, .where = *where, .flags = flags};
+    (*list)[*n].record.flags = flags;
     (*list)[(*n)++].record.tokens = tokens;
     return true;
 }
@@ -309,8 +310,9 @@ static enum status open_parts(struct ses_store *s, struct status_note *note) {
                           (unsigned long long)(record_bytes(c) * (SEGMENTS_MIN + 1)));
     s->at = calloc(c->n_numbers, sizeof *s->at);
     s->erase = calloc((size_t)c->n_numbers + 1, sizeof *s->erase);
+    s->mark = calloc((size_t)c->n_numbers + 1, sizeof *s->mark);
     void *headers = NULL;
-    if (s->at == NULL || s->erase == NULL ||
+    if (s->at == NULL || s->erase == NULL || s->mark == NULL ||
         posix_memalign(&headers, SES_DISK_BLOCK, SES_DISK_DEPTH * s->header_bytes) != 0)
         return status_say(note, STATUS_NO_MEMORY, "no memory for %u stored pages", c->n_numbers);
     s->headers = headers;
@@ -376,6 +378,7 @@ void ses_store_close(struct ses_store *s) {
     if (s->lock >= 0)
         close(s->lock);
     free(s->headers);
+    free(s->mark);
     free(s->erase);
     free(s->at);
     if (s->disk != NULL)

@@ -25,6 +25,7 @@ struct store_location {
     struct ses_where where;
     struct ses_record record; /* without tokens */
     uint32_t flags;
+    bool marked;
 };
 
 struct store_op {
@@ -73,6 +74,9 @@ struct ses_store {
     uint32_t *erase; /* [n_numbers] */
     uint32_t n_erases;
     bool erases_wait; /* the last commit failed: they wait for the next batch */
+    uint32_t *mark;   /* [n_numbers]: whose use or flags changed since the last commit */
+    uint32_t n_marks;
+    bool marks_now;
     struct ses_store_answers to;
     struct ses_store_counts counts;
     struct store_found *found;

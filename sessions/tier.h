@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { SES_AT_RAM = 1, SES_AT_DISK = 2 };
+
 struct ses_tier {
     const char *name;
     void *self;
@@ -26,6 +28,10 @@ struct ses_tier {
     void (*restore)(void *self, uint32_t place, uint32_t page);
     /* Optional: would a restore have to read a disk? NULL: no. */
     bool (*on_disk)(void *self, uint32_t place);
+    /* Optional: where the place's bytes are, SES_AT_RAM and SES_AT_DISK. NULL: in RAM. */
+    uint32_t (*where)(void *self, uint32_t place);
+    /* Optional: the place was used, or is pinned; to be remembered with its bytes. */
+    void (*mark)(void *self, uint32_t place, uint64_t use, bool pinned);
     /* The place's bytes are not wanted any more. */
     void (*forget)(void *self, uint32_t place);
 };

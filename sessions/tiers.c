@@ -8,7 +8,7 @@
 
 #include "actors/check.h"
 
-enum { NONE = 0xffffffff, RESERVE_MAX = 8, LOOK_MAX = 64 };
+enum { NONE = SES_TIERS_NONE, RESERVE_MAX = 8, LOOK_MAX = 64 };
 
 struct link {
     uint32_t before, after; /* NONE at the ends */
@@ -450,6 +450,17 @@ enum ses_tier_where ses_tiers_where(const struct ses_tiers *t, uint32_t place) {
     CHECK(place < t->config.n_places);
     uint32_t i = t->place[place].slot;
     return i != NONE && t->slot[i].filled ? SES_TIER_RAM : SES_TIER_DISK;
+}
+
+uint32_t ses_tiers_record(const struct ses_tiers *t, uint32_t place) {
+    CHECK(place < t->config.n_places);
+    return t->place[place].record;
+}
+
+uint32_t ses_tiers_slot(const struct ses_tiers *t, uint32_t place) {
+    CHECK(place < t->config.n_places);
+    uint32_t i = t->place[place].slot;
+    return i != NONE && t->slot[i].filled ? i : NONE;
 }
 
 /* ---- what came of it ---- */

@@ -27,6 +27,7 @@
 struct ses_tiers;
 
 enum {
+    SES_TIERS_NONE = 0xffffffff,
     SES_TIERS_PARKS_MAX = 8,  /* early copies that the memory has under way */
     SES_TIERS_MOVES_MAX = 16, /* restores to the device */
     SES_TIERS_STORES_MAX = 32,
@@ -81,6 +82,9 @@ void ses_tiers_park(struct ses_tiers *t, uint32_t page, uint32_t place);
 void ses_tiers_restore(struct ses_tiers *t, uint32_t place, uint32_t page);
 void ses_tiers_forget(struct ses_tiers *t, uint32_t place);
 enum ses_tier_where ses_tiers_where(const struct ses_tiers *t, uint32_t place);
+/* The record that has the place's bytes, and the slot that is filled with them; SES_TIERS_NONE. */
+uint32_t ses_tiers_record(const struct ses_tiers *t, uint32_t place);
+uint32_t ses_tiers_slot(const struct ses_tiers *t, uint32_t place);
 
 void ses_tiers_moved(struct ses_tiers *t, uint32_t slot, enum status status);
 void ses_tiers_stored(struct ses_tiers *t, uint32_t slot, enum status status);

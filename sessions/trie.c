@@ -290,13 +290,23 @@ void ses_trie_keep(struct ses_trie *t, uint32_t id, bool on) {
         return;
     node->keep = on;
     for (; id != 0; id = t->node[id].parent) {
+        t->n_kept -= t->node[id].keeps > 0;
         t->node[id].keeps += on ? 1 : -1;
+        t->n_kept += t->node[id].keeps > 0;
         settle(t, id);
     }
 }
 
 bool ses_trie_keeps(const struct ses_trie *t, uint32_t node) {
     return node_of(t, node)->keep;
+}
+
+bool ses_trie_kept(const struct ses_trie *t, uint32_t node) {
+    return node_of(t, node)->keeps > 0;
+}
+
+uint32_t ses_trie_n_kept(const struct ses_trie *t) {
+    return t->n_kept;
 }
 
 static uint32_t new_node(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
@@ -324,11 +334,9 @@ static uint32_t new_node(struct ses_trie *t, const struct ses_space *space, uint
 static void link_node(struct ses_trie *t, uint32_t parent, uint32_t id) {
     struct ses_node *node = &t->node[id];
     ses_order_insert(t, parent, id);
-    if (node->n_tokens == t->page_tokens) {
-        uint32_t *bucket = &t->bucket[node->name.word[0] & t->bucket_mask];
-        node->chain = *bucket;
-        *bucket = id;
-    }
+    uint32_t *bucket = &t->bucket[node->name.word[0] & t->bucket_mask];
+    node->chain = *bucket;
+    *bucket = id;
     t->node[parent].n_kids++;
     t->node[parent].n_kids_here += !node->away;
     t->node[parent].n_kids_kept += kept(node);
@@ -348,14 +356,17 @@ struct ses_added ses_trie_add(struct ses_trie *t, const struct ses_space *space,
     if (there != 0)
         return (struct ses_added){.node = there};
     struct ses_added added = {.added = true};
+    bool keep = false;
     if (beside.before != 0 && beside.before_tokens == t->node[beside.before].n_tokens) {
         added.dropped_copy = t->node[beside.before].copy;
         if (added.dropped_copy != 0)
             ses_trie_set_copy(t, beside.before, 0);
+        keep = t->node[beside.before].keep;
         added.dropped = ses_trie_remove(t, beside.before);
     }
     added.node = new_node(t, space, parent, tokens, n, page);
     link_node(t, parent, added.node);
+    ses_trie_keep(t, added.node, keep);
     return added;
 }
 
@@ -396,14 +407,12 @@ ses_page_t ses_trie_remove(struct ses_trie *t, uint32_t id) {
     ses_trie_unwant(t, id);
     ses_trie_keep(t, id, false);
     ses_order_remove(t, parent, id);
-    if (node->n_tokens == t->page_tokens) {
-        uint32_t *link = &t->bucket[node->name.word[0] & t->bucket_mask];
-        while (*link != id) {
-            CHECK(*link != 0);
-            link = &t->node[*link].chain;
-        }
-        *link = node->chain;
+    uint32_t *link = &t->bucket[node->name.word[0] & t->bucket_mask];
+    while (*link != id) {
+        CHECK(*link != 0);
+        link = &t->node[*link].chain;
     }
+    *link = node->chain;
     if (node->pinned)
         ses_trie_unpin(t, id);
     CHECK(node->busy == 0);
@@ -503,6 +512,21 @@ uint64_t ses_trie_bytes(const struct ses_trie *t) {
            ((uint64_t)t->bucket_mask + 1) * sizeof *t->bucket;
 }
 
+/* Loaded nodes have lower numbers than what was loaded behind them. */
+void ses_trie_loaded(struct ses_trie *t) {
+    for (uint32_t id = t->n_nodes_max; id > 0; id--) {
+        const struct ses_node *node = &t->node[id];
+        if (!node->live)
+            continue;
+        CHECK(node->parent < id);
+        ses_evict_remove(t->order, id);
+        ses_evict_remove(t->places, id);
+        settle(t, id);
+        if (node->parent != 0 && t->node[node->parent].use < node->use)
+            t->node[node->parent].use = node->use;
+    }
+}
+
 static bool in_bucket(const struct ses_trie *t, uint32_t id) {
     uint32_t steps = 0, at = t->bucket[t->node[id].name.word[0] & t->bucket_mask];
     while (at != 0 && at != id && steps++ <= t->n_live)
@@ -528,7 +552,7 @@ static bool node_audit(const struct ses_trie *t, uint32_t id, const uint32_t *bu
         ses_evict_has(t->order, id) == (node->busy == 0 && !node->away && node->n_kids_here == 0) &&
         ses_evict_has(t->places, id) ==
             (node->busy == 0 && kept(node) && node->n_kids_kept == 0 && node->keeps == 0);
-    return placed && leaf && counted && listed && (!full || in_bucket(t, id));
+    return placed && leaf && counted && listed && in_bucket(t, id);
 }
 
 bool ses_trie_audit(const struct ses_trie *t, struct status_note *note) {

@@ -68,7 +68,9 @@ struct ses_added ses_trie_add(struct ses_trie *t, const struct ses_space *space,
 uint32_t ses_trie_load(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
                        const uint32_t *tokens, uint32_t n, uint64_t use,
                        const struct ses_name *name, ses_page_t place);
-/* The node of a full page with that name; 0: none. */
+/* At start, when all were loaded: what stands before a node was used when it was. */
+void ses_trie_loaded(struct ses_trie *t);
+/* The node with that name; 0: none. */
 uint32_t ses_trie_named(const struct ses_trie *t, const struct ses_name *name);
 /* Forgets a node without children and without a copy; returns its page. */
 ses_page_t ses_trie_remove(struct ses_trie *t, uint32_t node);
@@ -90,9 +92,12 @@ ses_page_t ses_trie_copy(const struct ses_trie *t, uint32_t node);
 void ses_trie_want(struct ses_trie *t, uint32_t node);
 void ses_trie_unwant(struct ses_trie *t, uint32_t node);
 uint32_t ses_trie_wanted(const struct ses_trie *t); /* the first; 0: none */
-/* The operator's pin: the node and all before it keep their places in the tier. */
+/* The operator's pin: the node and all before it keep their places in the tier. A longer node that
+ * replaces it is pinned as well. */
 void ses_trie_keep(struct ses_trie *t, uint32_t node, bool on);
 bool ses_trie_keeps(const struct ses_trie *t, uint32_t node);
+bool ses_trie_kept(const struct ses_trie *t, uint32_t node); /* it, or something behind it, is */
+uint32_t ses_trie_n_kept(const struct ses_trie *t);
 
 ses_page_t ses_trie_page(const struct ses_trie *t, uint32_t node);
 uint32_t ses_trie_parent(const struct ses_trie *t, uint32_t node);

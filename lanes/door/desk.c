@@ -41,7 +41,8 @@ enum status door_desk_open(struct door_desk *d, const struct door_desk_config *c
         return status_say(note, STATUS_IO, "no random numbers from the system for the door");
     door_json_setup();
     d->reply = malloc(DOOR_REPLY_MAX);
-    if (d->reply == NULL || !door_arena_open(&d->arena, DOOR_ARENA_BYTES) ||
+    d->queries = calloc(DOOR_QUERIES + 1, sizeof *d->queries);
+    if (d->reply == NULL || d->queries == NULL || !door_arena_open(&d->arena, DOOR_ARENA_BYTES) ||
         !door_pool_open(&d->pool, c->log_bytes) ||
         !door_table_open(&d->table, c->live_max + c->ended_max, seed) ||
         !door_waits_open(&d->waits, c->waits_max + DOOR_STAGES + 1)) {
@@ -54,6 +55,7 @@ enum status door_desk_open(struct door_desk *d, const struct door_desk_config *c
 void door_desk_close(struct door_desk *d) {
     for (uint32_t i = 0; i < DOOR_STAGES; i++)
         free(d->stages[i].ids);
+    free(d->queries);
     free(d->reply);
     door_arena_close(&d->arena);
     door_pool_close(&d->pool);
@@ -412,10 +414,12 @@ static bool desk_stats(struct door_desk *d, struct act_ctx *ctx, const struct do
     /* Not counted against waits_max: the planner answers at once, and one wants to see a full
      * door. */
     CHECK(door_waits_add(&d->waits, from, DOOR_WAIT_STATS, &d->table, NULL, UINT64_MAX) != NULL);
-    /* One question to the planner serves everybody who asks meanwhile. */
-    if (!d->stats_asked)
+    /* One question to each serves everybody who asks meanwhile. */
+    if (d->stats_asked == 0) {
+        d->stats_asked = DOOR_ASKED_PLANNER;
         ACT_SEND(ctx, d->config.planner, lane, stats, .token = 1);
-    d->stats_asked = true;
+        door_desk_ask_counts(d, ctx);
+    }
     return false;
 }
 
@@ -442,6 +446,11 @@ bool door_desk_receive(struct door_desk *d, struct act_ctx *ctx, const struct do
     case DOOR_SESSIONS:
         door_reply_sessions(d, d->call.cursor, act_now_ns(ctx));
         return true;
+    case DOOR_STORED:
+    case DOOR_TOKENS:
+    case DOOR_FORGET:
+    case DOOR_PIN:
+        return door_desk_query(d, ctx, from);
     case DOOR_STATS:
         return desk_stats(d, ctx, from);
     case DOOR_DRAIN:
@@ -492,6 +501,8 @@ void door_desk_answer(struct door_desk *d, struct act_ctx *ctx) {
         answer_submit(d, w);
     } else if (w->kind == DOOR_WAIT_STATS) {
         door_reply_stats(d);
+    } else if (w->kind == DOOR_WAIT_QUERY) {
+        door_desk_answer_query(d, w);
     } else if (r != NULL) {
         r->read_ns = act_now_ns(ctx);
         door_reply_events(d, r, w->cursor, w->max_events);

@@ -10,6 +10,7 @@
 #include "lanes/door/table.h"
 #include "lanes/door/waits.h"
 #include "lanes/engine.h"
+#include "sessions/query.h"
 
 enum {
     DOOR_LIVE_DEFAULT = 1088,
@@ -17,11 +18,13 @@ enum {
     DOOR_WAITS_DEFAULT = 10000,
     DOOR_KEEP_MS_DEFAULT = 600000,
     DOOR_STAGES = 16, /* submits under way to the planner */
+    DOOR_QUERIES = 4, /* questions about stored sessions under way to the memory */
     DOOR_RETRY_MS = 1000
 };
 
 struct door_desk_config {
     act_id_t planner;
+    act_id_t memory;                        /* 0: stored sessions cannot be asked for */
     const struct lane_tokenizer *tokenizer; /* NULL: prompt_ids only */
     uint32_t context, vocab;
     uint64_t kv_tokens;
@@ -46,6 +49,12 @@ struct door_stage {
     uint32_t *ids, n, capacity;
 };
 
+struct door_query {
+    bool used;
+    enum door_cmd cmd;
+    struct ses_query query;
+};
+
 struct door_desk {
     struct door_desk_config config;
     struct door_limits limits;
@@ -65,7 +74,9 @@ struct door_desk {
     struct lane_counters counters;
     struct door_desk_counts counts;
     uint64_t timer, timer_ns;
-    bool draining, drained, stats_asked;
+    bool draining, drained;
+    uint32_t stats_asked;       /* who has not answered: DOOR_ASKED_PLANNER, DOOR_ASKED_MEMORY */
+    struct door_query *queries; /* [DOOR_QUERIES], and one more for stats */
     uint32_t drain_cancelled;
     uint64_t probes, healed; /* of the transport, for stats */
     enum status fatal;       /* DEVICE or DESYNC came back: the engine is lost */
@@ -112,6 +123,9 @@ void door_reply_sessions(struct door_desk *d, uint64_t from, uint64_t now_ns);
 void door_reply_stats(struct door_desk *d);
 void door_reply_info(struct door_desk *d);
 void door_reply_ping(struct door_desk *d);
+/* Of the planner's and the memory's counts, for a reply under way. */
+void door_reply_query(struct door_desk *d, const struct door_query *q);
+void door_out_counts(struct door_out *o, const struct ses_counts *c);
 void door_reply_drain(struct door_desk *d, uint64_t deadline_ms);
 
 #endif

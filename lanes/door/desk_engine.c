@@ -19,19 +19,11 @@ ACT_HANDLER(desk, door_desk, lane, hash);
 ACT_HANDLER(desk, door_desk, lane, ended);
 ACT_HANDLER(desk, door_desk, lane, drained);
 ACT_HANDLER(desk, door_desk, lane, stats_are);
+ACT_HANDLER(desk, door_desk, ses, looked);
 
 static void wake_all(struct door_desk *d, struct door_request *r) {
     while (r->waits != DOOR_NONE)
         door_waits_ready(&d->waits, &d->table, &d->waits.slots[r->waits]);
-}
-
-static void wake_kind(struct door_desk *d, enum door_wait_kind kind) {
-    for (uint32_t i = d->waits.waiting.head; i != DOOR_NONE;) {
-        struct door_wait *w = &d->waits.slots[i];
-        i = w->next;
-        if (w->kind == kind)
-            door_waits_ready(&d->waits, &d->table, w);
-    }
 }
 
 void door_desk_send_cancel(struct door_desk *d, struct act_ctx *ctx, struct door_request *r) {
@@ -230,8 +222,7 @@ void desk_on_stats_are(struct act_ctx *ctx, struct door_desk *d, act_id_t from,
     (void)ctx;
     (void)from;
     d->counters = *m->counters;
-    d->stats_asked = false;
-    wake_kind(d, DOOR_WAIT_STATS);
+    door_desk_counted(d, DOOR_ASKED_PLANNER);
 }
 
 /* ---- drain ---- */
@@ -252,7 +243,8 @@ void door_desk_abandon(struct door_desk *d, struct act_ctx *ctx) {
                                .value = {LANE_END_FAILED, STATUS_SHUTDOWN, r->n_new, 0}};
         desk_end(d, ctx, r, &e);
     }
-    wake_kind(d, DOOR_WAIT_STATS);
+    door_desk_wake_kind(d, DOOR_WAIT_STATS);
+    door_desk_wake_kind(d, DOOR_WAIT_QUERY);
 }
 
 bool door_desk_all_read(const struct door_desk *d) {
@@ -341,6 +333,7 @@ bool door_desk_message(struct door_desk *d, struct act_ctx *ctx, const struct ac
         ACT_CASE(desk, lane, ended)
         ACT_CASE(desk, lane, drained)
         ACT_CASE(desk, lane, stats_are)
+        ACT_CASE(desk, ses, looked)
     case ACT_KIND_timer: {
         struct act_timer_msg t;
         memcpy(&t, msg->body, sizeof t);

@@ -239,6 +239,8 @@ void door_reply_stats(struct door_desk *d) {
     const struct door_desk_counts *c = &d->counts;
     door_out_bool(o, "draining", d->draining);
     out_engine(o, &d->counters);
+    if (d->config.memory != 0)
+        door_out_counts(o, &d->queries[DOOR_QUERIES].query.counts);
     door_out_object(o, "door");
     door_out_u64(o, "live", d->table.live.n);
     door_out_u64(o, "ended", d->table.ended.n);

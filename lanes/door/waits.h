@@ -17,14 +17,14 @@ struct door_header {
     unsigned char bytes[DOOR_HEADER_MAX];
 };
 
-enum door_wait_kind { DOOR_WAIT_READ, DOOR_WAIT_SUBMIT, DOOR_WAIT_STATS };
+enum door_wait_kind { DOOR_WAIT_READ, DOOR_WAIT_SUBMIT, DOOR_WAIT_STATS, DOOR_WAIT_QUERY };
 enum door_wait_state { DOOR_WAIT_FREE, DOOR_WAIT_WAITING, DOOR_WAIT_READY };
 
 struct door_wait {
     uint8_t kind, state;
     uint32_t max_events;
     uint64_t request; /* door_table_id, 0 for stats */
-    uint64_t cursor;
+    uint64_t cursor;  /* DOOR_WAIT_QUERY: which query */
     uint64_t deadline_ns;
     uint32_t status, retry_ms; /* DOOR_WAIT_SUBMIT: what the planner said */
     uint64_t value, limit;

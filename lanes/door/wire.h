@@ -10,6 +10,7 @@
 #include "lanes/door/json_out.h"
 #include "lanes/request.h"
 #include "lanes/text/tokenizer.h"
+#include "sessions/trie.h"
 
 enum {
     DOOR_PROTOCOL_VERSION = 1,
@@ -35,6 +36,10 @@ enum door_cmd {
     DOOR_READ,
     DOOR_CANCEL,
     DOOR_SESSIONS,
+    DOOR_STORED,
+    DOOR_TOKENS,
+    DOOR_FORGET,
+    DOOR_PIN,
     DOOR_STATS,
     DOOR_DRAIN,
     DOOR_CMDS
@@ -72,9 +77,12 @@ struct door_submit {
 struct door_call {
     enum door_cmd cmd;
     char name[DOOR_NAME_MAX + 1]; /* submit, read, cancel */
-    uint64_t cursor;              /* read; sessions: where the page begins */
+    uint64_t cursor;              /* read; sessions, stored, tokens: where the page begins */
     uint32_t wait_ms, max_events; /* read */
     uint64_t deadline_ms;         /* drain */
+    uint64_t tenant;              /* this and the next: stored, tokens, forget, pin */
+    struct ses_name session;
+    bool on; /* pin */
     struct door_submit submit;
 };
 
@@ -97,6 +105,11 @@ bool door_refuse(struct door_error *error, enum status status, const char *field
 const char *door_cmd_name(enum door_cmd cmd);
 /* Is this a request name: 1 to DOOR_NAME_MAX of letters, digits and . _ : / @ + - */
 bool door_name_valid(const char *name, size_t bytes);
+
+/* Session names are 32 hex digits. */
+enum { DOOR_SESSION_DIGITS = 32 };
+void door_session_text(const struct ses_name *name, char out[DOOR_SESSION_DIGITS + 1]);
+bool door_session_from(const char *text, size_t n, struct ses_name *out);
 
 /* The number of a tenant's name; 0 for the empty one. */
 uint64_t door_tenant(const char *name);

@@ -4,6 +4,7 @@
  */
 #include "lanes/door/wire.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,9 +18,10 @@
 enum { FIELDS_MAX = 40 };
 
 static const char *const cmd_names[DOOR_CMDS] = {
-    [DOOR_PING] = "ping",   [DOOR_INFO] = "info",     [DOOR_SUBMIT] = "submit",
-    [DOOR_READ] = "read",   [DOOR_CANCEL] = "cancel", [DOOR_SESSIONS] = "sessions",
-    [DOOR_STATS] = "stats", [DOOR_DRAIN] = "drain",
+    [DOOR_PING] = "ping",     [DOOR_INFO] = "info",     [DOOR_SUBMIT] = "submit",
+    [DOOR_READ] = "read",     [DOOR_CANCEL] = "cancel", [DOOR_SESSIONS] = "sessions",
+    [DOOR_STORED] = "stored", [DOOR_TOKENS] = "tokens", [DOOR_FORGET] = "forget",
+    [DOOR_PIN] = "pin",       [DOOR_STATS] = "stats",   [DOOR_DRAIN] = "drain",
 };
 
 /* One object being taken apart; the keys that were asked for are the keys that may be there. */
@@ -216,6 +218,46 @@ static bool take_end(struct take *t, const char *where) {
         }
     }
     return true;
+}
+
+/* ---- sessions ---- */
+
+void door_session_text(const struct ses_name *name, char out[DOOR_SESSION_DIGITS + 1]) {
+    snprintf(out, DOOR_SESSION_DIGITS + 1, "%016" PRIx64 "%016" PRIx64, name->word[0],
+             name->word[1]);
+}
+
+bool door_session_from(const char *text, size_t n, struct ses_name *out) {
+    *out = (struct ses_name){{0}};
+    for (size_t i = 0; i < n && n == DOOR_SESSION_DIGITS; i++) {
+        char c = text[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+        uint64_t *word = &out->word[i / 16];
+        *word = *word << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return n == DOOR_SESSION_DIGITS;
+}
+
+static bool take_tenant(struct take *t, uint64_t *out) {
+    char tenant[DOOR_NAME_MAX + 1];
+    if (!take_name(t, "tenant", false, tenant))
+        return false;
+    *out = door_tenant(tenant);
+    return true;
+}
+
+static bool take_session(struct take *t, struct door_call *call) {
+    const json_t *v = take(t, "session");
+    if (v == NULL)
+        return door_refuse(t->error, STATUS_BAD_REQUEST, "session", "session: is missing");
+    if (!json_is_string(v))
+        return wrong_type(t, "session", "a string", v);
+    if (!door_session_from(json_string_value(v), json_string_length(v), &call->session))
+        return door_refuse(t->error, STATUS_BAD_REQUEST, "session",
+                           "session: must be %d hex digits, lower case, as in stored",
+                           DOOR_SESSION_DIGITS);
+    return take_tenant(t, &call->tenant);
 }
 
 /* ---- the prompt ---- */
@@ -438,7 +480,6 @@ static bool sampling_from(struct take *t, struct door_submit *s) {
 static bool submit_from(struct take *t, struct door_call *call) {
     struct door_submit *s = &call->submit;
     struct lane_request *r = &s->request;
-    char tenant[DOOR_NAME_MAX + 1];
     uint64_t deadline_ms;
     *r = (struct lane_request){0};
     if (!take_name(t, "name", true, call->name) || !prompt_from(t, s) || !sampling_from(t, s) ||
@@ -450,7 +491,7 @@ static bool submit_from(struct take *t, struct door_call *call) {
         !take_u32(t, "priority", 0, 100, 0, &r->priority) ||
         !take_u64(t, "deadline_ms", 0, 86400000, 0, &deadline_ms) ||
         !take_u32(t, "idle_cancel_ms", 0, 86400000, DOOR_IDLE_MS_DEFAULT, &s->idle_cancel_ms) ||
-        !take_name(t, "tenant", false, tenant))
+        !take_tenant(t, &r->tenant))
         return false;
     if (!take_flag(t, "ignore_eos", true, LANE_IGNORE_EOS, &r->flags) ||
         !take_flag(t, "reuse", false, LANE_NO_REUSE, &r->flags) ||
@@ -462,7 +503,6 @@ static bool submit_from(struct take *t, struct door_call *call) {
         return door_refuse(t->error, STATUS_BAD_REQUEST, "stop",
                            "stop: needs the reply's text, which text: false switches off");
     r->deadline_ns = deadline_ms * 1000000u;
-    r->tenant = door_tenant(tenant);
     return true;
 }
 
@@ -480,6 +520,14 @@ static bool call_from(struct take *t, struct door_call *call) {
         return take_name(t, "name", true, call->name);
     case DOOR_SESSIONS:
         return take_u64(t, "from", 0, INT32_MAX, 0, &call->cursor);
+    case DOOR_STORED:
+        return take_u64(t, "from", 0, INT32_MAX, 0, &call->cursor) && take_tenant(t, &call->tenant);
+    case DOOR_TOKENS:
+        return take_session(t, call) && take_u64(t, "from", 0, INT32_MAX, 0, &call->cursor);
+    case DOOR_FORGET:
+        return take_session(t, call);
+    case DOOR_PIN:
+        return take_session(t, call) && take_bool(t, "on", true, &call->on);
     case DOOR_DRAIN:
         return take_u64(t, "deadline_ms", 0, 86400000, t->limits->drain_ms, &call->deadline_ms);
     default:
@@ -501,8 +549,8 @@ static bool cmd_from(struct take *t, struct door_call *call) {
         }
     }
     return door_refuse(t->error, STATUS_BAD_REQUEST, "cmd",
-                       "cmd: must be one of ping, info, submit, read, cancel, sessions, stats, "
-                       "drain");
+                       "cmd: must be one of ping, info, submit, read, cancel, sessions, stored, "
+                       "tokens, forget, pin, stats, drain");
 }
 
 static bool refuse_json(const struct door_json_error *e, struct door_error *error) {

@@ -2,26 +2,18 @@
  * roundhouse ctl: one command to a server, or a whole reply streamed to standard output.
  */
 #include <inttypes.h>
-#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "lanes/door/client.h"
 #include "lanes/door/wire.h"
+#include "lanes/programs/ctl.h"
 #include "lanes/programs/input.h"
-#include "lanes/programs/options.h"
 
 enum { CTL_WAIT_MS = 1000, CTL_TIMEOUT_S = 10 };
-
-struct ctl {
-    struct options o;
-    struct door_client *client;
-    uint32_t timeout_ms;
-    bool json;
-};
 
 static volatile sig_atomic_t ctl_interrupted;
 
@@ -32,13 +24,13 @@ static void ctl_on_interrupt(int signal) {
 
 /* ---- talking ---- */
 
-static enum program_exit ctl_fail(const struct status_note *note, enum program_exit code) {
+enum program_exit ctl_fail(const struct status_note *note, enum program_exit code) {
     fprintf(stderr, "roundhouse: %s\n", note->text);
     return code;
 }
 
 /* Sends the object (taken over) and returns the reply, or NULL and a code. */
-static json_t *ctl_call(struct ctl *c, json_t *message, uint32_t wait_ms, enum program_exit *code) {
+json_t *ctl_call(struct ctl *c, json_t *message, uint32_t wait_ms, enum program_exit *code) {
     struct status_note note = {{0}};
     char *text = json_dumps(message, JSON_COMPACT), *reply = NULL;
     size_t n = 0;
@@ -67,7 +59,24 @@ static json_t *ctl_call(struct ctl *c, json_t *message, uint32_t wait_ms, enum p
     return v;
 }
 
-static void ctl_print_json(const json_t *v) {
+json_t *ctl_call_patiently(struct ctl *c, const json_t *message, enum program_exit *code) {
+    uint32_t waited = 0;
+    for (;;) {
+        json_t *reply = ctl_call(c, json_copy((json_t *)message), 0, code);
+        const json_t *error = reply != NULL ? json_object_get(reply, "error") : NULL;
+        const char *text = json_string_value(json_object_get(error, "code"));
+        json_int_t retry = json_integer_value(json_object_get(error, "retry_ms"));
+        bool busy = text != NULL && strcmp(text, "busy") == 0;
+        if (!busy || retry <= 0 || retry > 60000 || waited >= c->timeout_ms)
+            return reply;
+        json_decref(reply);
+        struct timespec pause = {.tv_sec = retry / 1000, .tv_nsec = retry % 1000 * 1000000};
+        nanosleep(&pause, NULL);
+        waited += (uint32_t)retry;
+    }
+}
+
+void ctl_print_json(const json_t *v) {
     char *text = json_dumps(v, JSON_COMPACT);
     if (text != NULL)
         printf("%s\n", text);
@@ -76,7 +85,7 @@ static void ctl_print_json(const json_t *v) {
 }
 
 /* What was refused, for a person. */
-static void ctl_print_error(const json_t *error) {
+void ctl_print_error(const json_t *error) {
     const char *code = json_string_value(json_object_get(error, "code"));
     const char *message = json_string_value(json_object_get(error, "message"));
     json_int_t retry = json_integer_value(json_object_get(error, "retry_ms"));
@@ -108,7 +117,7 @@ static void ctl_print_plain(const json_t *v, const char *prefix) {
     }
 }
 
-static void ctl_print_sessions(const json_t *list) {
+static void ctl_print_requests(const json_t *list) {
     size_t i;
     json_t *s;
     json_array_foreach((json_t *)list, i, s) {
@@ -141,7 +150,7 @@ static enum program_exit ctl_simple(struct ctl *c, json_t *message, uint32_t wai
 
 /* ---- commands ---- */
 
-static enum program_exit ctl_sessions(struct ctl *c) {
+static enum program_exit ctl_requests(struct ctl *c) {
     enum program_exit code = EXIT_DONE;
     json_int_t from = 0;
     if (!c->json)
@@ -156,7 +165,7 @@ static enum program_exit ctl_sessions(struct ctl *c) {
         if (c->json)
             ctl_print_json(reply);
         else if (code == EXIT_DONE)
-            ctl_print_sessions(json_object_get(reply, "sessions"));
+            ctl_print_requests(json_object_get(reply, "sessions"));
         else
             ctl_print_error(json_object_get(reply, "error"));
         from = json_integer_value(next);
@@ -224,6 +233,8 @@ static enum status ctl_generate_fields(struct ctl *c, const char *text, json_t *
                             json_pack("[{s:s, s:o}]", "role", "user", "content", prompt));
     else
         json_object_set_new(m, "prompt", prompt);
+    if (options_has(o, OPT_tenant))
+        json_object_set_new(m, "tenant", json_string(options_text(o, OPT_tenant, "")));
     if (options_has(o, OPT_greedy))
         json_object_set_new(m, "temperature", json_integer(0));
     ctl_set_float(m, "temperature", o, OPT_temperature, s.temperature);
@@ -327,7 +338,8 @@ static enum program_exit ctl_generate(struct ctl *c, const char *text) {
 static enum program_exit ctl_usage(void) {
     fprintf(stderr,
             "roundhouse: usage: roundhouse ctl [--connect URL] [--json] COMMAND, one of\n"
-            "  ping, info, stats, sessions     what the server is and does\n"
+            "  ping, info, stats, requests     what the server is and does\n"
+            "  sessions [...]                  what it remembers; sessions --help says more\n"
             "  generate TEXT                   submit a prompt and print the reply as it comes\n"
             "  submit JSON | -                 submit one request (doc/protocol.md)\n"
             "  read NAME [CURSOR]              print a reply from an event on, to its end\n"
@@ -348,8 +360,10 @@ static enum program_exit ctl_command(struct ctl *c) {
     if (o->n_args == 1 &&
         (strcmp(cmd, "ping") == 0 || strcmp(cmd, "info") == 0 || strcmp(cmd, "stats") == 0))
         return ctl_simple(c, json_pack("{s:s}", "cmd", cmd), 0);
-    if (o->n_args == 1 && strcmp(cmd, "sessions") == 0)
-        return ctl_sessions(c);
+    if (o->n_args == 1 && strcmp(cmd, "requests") == 0)
+        return ctl_requests(c);
+    if (strcmp(cmd, "sessions") == 0)
+        return ctl_sessions(c, o->args + 1, o->n_args - 1);
     if (o->n_args == 2 && strcmp(cmd, "submit") == 0)
         return ctl_submit(c, word);
     if (o->n_args == 2 && strcmp(cmd, "generate") == 0)

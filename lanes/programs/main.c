@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "lanes/programs/options.h"
+#include "lanes/programs/ctl.h"
 
 static const struct {
     const char *name;
@@ -19,7 +19,8 @@ static const struct {
     {"serve", P_SERVE, program_serve, "serve [--listen URL]...",
      "serve sessions over nng (doc/protocol.md)"},
     {"ctl", P_CTL, program_ctl,
-     "ctl [--connect URL] ping | info | stats | sessions | generate TEXT | submit JSON | "
+     "ctl [--connect URL] ping | info | stats | requests | sessions [...] | generate TEXT | "
+     "submit JSON | "
      "read NAME [CURSOR] | cancel NAME | drain [SECONDS]",
      "talk to a server"},
     {"prove", P_PROVE, program_prove, "prove [--axes LIST] [--json FILE]",
@@ -78,7 +79,12 @@ int main(int argc, char **argv) {
     for (uint32_t i = 0; i < PROGRAMS; i++) {
         if (strcmp(argv[1], programs[i].name) != 0)
             continue;
-        if (main_wants_help(argc - 1, argv + 1)) {
+        bool help = main_wants_help(argc - 1, argv + 1);
+        if (help && programs[i].bit == P_CTL && strcmp(argv[2], "sessions") == 0) {
+            ctl_sessions_help(stdout);
+            return EXIT_DONE;
+        }
+        if (help) {
             printf("usage: roundhouse %s [options]\n%s\n\n", programs[i].synopsis,
                    programs[i].help);
             options_help(programs[i].bit, stdout);

@@ -132,6 +132,7 @@ static enum status serve_open_door(struct serve *s, const struct lane_engine_con
         urls[c.n_urls++] = usual;
     }
     c.desk = (struct door_desk_config){.planner = lane_engine_planner(s->engine),
+                                       .memory = lane_engine_memory(s->engine),
                                        .tokenizer = t,
                                        .context = lane_engine_context(s->engine),
                                        .vocab = lane_engine_vocab(s->engine),

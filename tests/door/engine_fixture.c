@@ -40,7 +40,13 @@ void engine_fixture_open(struct engine_fixture *f) {
     CHECK(mkdtemp(f->folder) != NULL);
     snprintf(f->url, sizeof f->url, "ipc://%s/s", f->folder);
     const char *urls[1] = {f->url};
-    struct lane_engine_config e = {.model_path = model, .threads = 2, .kv_bytes = 64 << 20};
+    char cache[96];
+    snprintf(cache, sizeof cache, "%s/cache", f->folder);
+    struct lane_engine_config e = {.model_path = model,
+                                   .threads = 2,
+                                   .kv_bytes = 64 << 20,
+                                   .disk_cache = cache,
+                                   .disk_budget = 64 << 20};
     enum status s = lane_engine_open(&e, &f->engine, &note);
     if (s != STATUS_OK)
         fprintf(stderr, "engine: %s\n", note.text);
@@ -52,6 +58,7 @@ void engine_fixture_open(struct engine_fixture *f) {
                             .linger_ns = 50000000,
                             .owner = act_spawn(lane_engine_rt(f->engine), &owner_kind, f, 0)};
     c.desk = (struct door_desk_config){.planner = lane_engine_planner(f->engine),
+                                       .memory = lane_engine_memory(f->engine),
                                        .tokenizer = lane_engine_tokenizer(f->engine),
                                        .context = lane_engine_context(f->engine),
                                        .vocab = lane_engine_vocab(f->engine),
@@ -85,5 +92,7 @@ void engine_fixture_close(struct engine_fixture *f) {
     door_stop(f->door);
     lane_engine_close(f->engine);
     door_close(f->door);
-    rmdir(f->folder);
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf %s", f->folder);
+    CHECK(system(command) == 0);
 }

@@ -85,7 +85,7 @@ static void one_step(struct booth *b, struct act_ctx *ctx) {
     if (pick(b, 10) != 0 || number == 0)
         number = ++b->last_header;
     ck_assert_uint_lt(number, HEADERS);
-    switch (pick(b, 9)) {
+    switch (pick(b, 10)) {
     case 0:
     case 1:
     case 2:
@@ -103,6 +103,15 @@ static void one_step(struct booth *b, struct act_ctx *ctx) {
     case 5:
         snprintf(text, sizeof text, "{\"cmd\":\"sessions\",\"from\":%u}", pick(b, 8));
         break;
+    case 6: {
+        static const char *const asks[] = {"stored", "tokens", "forget", "pin"};
+        uint32_t ask = pick(b, 4);
+        snprintf(text, sizeof text, "{\"cmd\":\"%s\"%s%s%s}", asks[ask],
+                 ask > 0 ? ",\"session\":\"00112233445566778899aabbccddeeff\"" : "",
+                 ask == 3 && pick(b, 2) == 0 ? ",\"on\":false" : "",
+                 pick(b, 2) == 0 ? ",\"tenant\":\"t\"" : "");
+        break;
+    }
     default:
         snprintf(
             text, sizeof text,
@@ -151,6 +160,56 @@ static void booth_receive(struct act_ctx *ctx, void *state, const struct act_msg
     ck_assert_msg(door_desk_audit(&b->desk, &note), "%s", note.text);
 }
 
+/* A memory that answers late, out of order, and refuses in every way. */
+static struct fake_memory {
+    struct ses_query *query[DOOR_QUERIES + 1];
+    act_id_t from[DOOR_QUERIES + 1];
+    uint64_t random;
+    uint32_t answers;
+} memory;
+
+static uint32_t memory_pick(uint32_t n) {
+    memory.random = memory.random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(memory.random >> 33) % n;
+}
+
+static void memory_answer(struct act_ctx *ctx, struct ses_query *q, act_id_t to) {
+    static const enum status statuses[] = {STATUS_OK, STATUS_OK, STATUS_NOT_FOUND, STATUS_AGAIN,
+                                           STATUS_TOO_LARGE};
+    q->status = statuses[memory_pick(5)];
+    q->n = q->kind == SES_QUERY_LIST ? memory_pick(SES_QUERY_ROWS + 1) : memory_pick(100);
+    q->next = memory_pick(2) * 77;
+    q->value = q->limit = 0;
+    snprintf(q->note.text, sizeof q->note.text, "as it happens");
+    for (uint32_t i = 0; q->kind == SES_QUERY_LIST && i < q->n; i++)
+        q->row[i] = (struct ses_row){.use = INT64_MAX, .tokens = UINT32_MAX, .pages = UINT32_MAX};
+    if (q->kind == SES_QUERY_COUNT)
+        q->counts = (struct ses_counts){.has_tiers = true, .has_disk = true};
+    memory.answers++;
+    ACT_SEND(ctx, to, ses, looked, .query = q);
+}
+
+static void memory_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
+    (void)state;
+    if (msg->kind == ses_KIND_look) {
+        uint32_t i = 0;
+        while (memory.query[i] != NULL)
+            ck_assert_uint_le(++i, DOOR_QUERIES); /* no more than that at once */
+        memory.query[i] = ((const struct ses_look *)msg->body)->query;
+        memory.from[i] = msg->from;
+        act_timer_arm(ctx, 1 + memory_pick(30000000), i);
+    } else if (msg->kind == ACT_KIND_timer) {
+        struct act_timer_msg t;
+        memcpy(&t, msg->body, sizeof t);
+        memory_answer(ctx, memory.query[t.cookie], memory.from[t.cookie]);
+        memory.query[t.cookie] = NULL;
+    } else if (msg->kind == ACT_KIND_stop) {
+        act_exit(ctx);
+    }
+}
+
+static const struct act_kind memory_kind = {.name = "memory", .receive = memory_receive};
+
 static const struct act_kind booth_kind = {.name = "booth", .receive = booth_receive};
 
 static struct booth booth;
@@ -169,6 +228,7 @@ static uint64_t run_seed(uint64_t seed) {
     struct status_note note;
     memset(&booth, 0, sizeof booth);
     memset(&planner, 0, sizeof planner);
+    memory = (struct fake_memory){.random = seed};
     ck_assert_int_eq(act_rt_open(&rc, &rt, &note), STATUS_OK);
     struct door_desk_config c = {.context = FAKE_CONTEXT,
                                  .vocab = FAKE_VOCAB,
@@ -179,6 +239,7 @@ static uint64_t run_seed(uint64_t seed) {
                                  .log_bytes = 40 * DOOR_CHUNK_BYTES,
                                  .sampling = {.top_p = 1, .repetition = 1}};
     c.planner = act_spawn(rt, &fake_planner_kind, &planner, 0);
+    c.memory = act_spawn(rt, &memory_kind, &memory, 0);
     ck_assert_int_eq(door_desk_open(&booth.desk, &c, &note), STATUS_OK);
     booth.random = seed;
     ck_assert_uint_ne(act_spawn(rt, &booth_kind, &booth, 0), 0);
@@ -189,6 +250,9 @@ static uint64_t run_seed(uint64_t seed) {
     ck_assert_uint_eq(booth.desk.stages_used, 0);
     ck_assert_uint_eq(booth.calls, booth.answers);
     ck_assert_uint_gt(booth.desk.counts.submits, 10);
+    ck_assert_uint_gt(memory.answers, 10);
+    for (uint32_t i = 0; i < DOOR_QUERIES; i++)
+        ck_assert(!booth.desk.queries[i].used);
     uint64_t trace = act_sim_trace(rt);
     act_rt_close(rt);
     counts = booth.desk.counts;

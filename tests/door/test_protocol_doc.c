@@ -71,9 +71,14 @@ static bool same(const char *where, const json_t *want, const json_t *got) {
     return differ(where, "has another value");
 }
 
-/* Reads on until the request has ended, so that the events that the page shows are all there. */
+/* Reads on until the request has ended, so that the events that the page shows are all there; and
+ * asks again while a session is on its way. */
 static json_t *ask(struct door_client *c, const char *text, size_t n, bool until_ended) {
     json_t *reply = client_raw(c, text, n);
+    while (!reply_ok(reply) && strcmp(reply_code(reply), "busy") == 0) {
+        json_decref(reply);
+        reply = client_raw(c, text, n);
+    }
     while (until_ended && reply_ok(reply) &&
            strcmp(json_string_value(json_object_get(reply, "state")), "ended") != 0) {
         json_decref(reply);

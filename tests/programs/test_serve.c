@@ -120,7 +120,7 @@ START_TEST(test_stream_and_drain) {
     ck_assert_ptr_nonnull(strstr(out.text, "\"type\":\"ended\""));
     command_run(&out, "ctl --connect %s read nobody 2>&1", url);
     ck_assert_int_eq(out.code, 1);
-    command_run(&out, "ctl --connect %s sessions", url);
+    command_run(&out, "ctl --connect %s requests", url);
     ck_assert_ptr_nonnull(strstr(out.text, "two"));
     command_run(&out, "ctl --connect %s --json stats", url);
     ck_assert_ptr_nonnull(strstr(out.text, "\"pages_free\":"));

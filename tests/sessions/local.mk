@@ -7,6 +7,7 @@ check_PROGRAMS += tests/sessions/test_pages \
 	tests/sessions/test_parking \
 	tests/sessions/test_memory \
 	tests/sessions/test_tiers \
+	tests/sessions/test_catalog \
 	tests/sessions/test_store
 tests_sessions_test_pages_SOURCES = tests/sessions/test_pages.c tests/sessions/expect.h
 tests_sessions_test_pages_CFLAGS = $(RH_TEST_CFLAGS)
@@ -37,6 +38,9 @@ tests_sessions_test_memory_LDADD = $(RH_TEST_LDADD)
 tests_sessions_test_tiers_SOURCES = tests/sessions/test_tiers.c tests/sessions/expect.h
 tests_sessions_test_tiers_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_tiers_LDADD = $(RH_TEST_LDADD)
+tests_sessions_test_catalog_SOURCES = tests/sessions/test_catalog.c tests/sessions/expect.h
+tests_sessions_test_catalog_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_catalog_LDADD = $(RH_TEST_LDADD)
 tests_sessions_test_store_SOURCES = tests/sessions/test_store.c tests/sessions/expect.h \
 	tests/sessions/fake_disk.c tests/sessions/fake_disk.h
 tests_sessions_test_store_CFLAGS = $(RH_TEST_CFLAGS)

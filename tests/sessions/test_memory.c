@@ -4,6 +4,7 @@
  */
 #include "fabric/protocol.h"
 #include "sessions/memory.h"
+#include "sessions/query.h"
 #include "tests/sessions/lanes_model.h"
 
 enum {
@@ -40,6 +41,11 @@ struct scene {
     bool tiers[PAGES + 1]; /* the tier wrote, or will write, the page for a lane that waits */
     struct model_cell place[PLACES][PAGE_TOKENS];
     struct ses_counted last;
+    /* Somebody lists, reads, pins and forgets sessions meanwhile. */
+    struct ses_query query;
+    bool asking;
+    struct ses_row row;
+    uint32_t answers[SES_QUERY_COUNT + 1], refusals[SES_QUERY_COUNT + 1];
 };
 
 static bool busy(const struct scene *s, uint32_t slot) {
@@ -92,6 +98,30 @@ static void lane_goes_on(struct act_ctx *ctx, struct scene *s, struct model_lane
     }
 }
 
+static void ask(struct act_ctx *ctx, struct scene *s) {
+    s->asking = true;
+    s->query.kind = (enum ses_query_kind)model_choose(&s->model, SES_QUERY_COUNT + 1);
+    s->query.tenant = model_choose(&s->model, 2);
+    s->query.from = 0;
+    s->query.name = s->row.name;
+    ACT_SEND(ctx, s->memory, ses, look, .query = &s->query);
+}
+
+static void on_looked(struct scene *s, const struct ses_looked *m) {
+    const struct ses_query *q = m->query;
+    EXPECT(s->asking && q == &s->query);
+    s->asking = false;
+    s->answers[q->kind] += q->status == STATUS_OK;
+    s->refusals[q->kind] += q->status != STATUS_OK;
+    if (q->kind == SES_QUERY_LIST && q->n > 0)
+        s->row = q->row[model_choose(&s->model, q->n)];
+    for (uint32_t i = 0; q->kind == SES_QUERY_LIST && i < q->n; i++) {
+        const struct ses_row *r = &q->row[i];
+        EXPECT(r->pages == (r->tokens + PAGE_TOKENS - 1) / PAGE_TOKENS);
+        EXPECT(r->on_device + (r->in_ram > r->on_disk ? r->in_ram : r->on_disk) >= r->pages);
+    }
+}
+
 static void drain(struct act_ctx *ctx, struct scene *s) {
     ACT_SEND(ctx, s->memory, ses, forget, .token = ++s->forgets);
     ACT_SEND(ctx, s->memory, ses, count, .token = ++s->counts);
@@ -112,7 +142,9 @@ static void tick(struct act_ctx *ctx, struct scene *s) {
         ACT_SEND(ctx, s->memory, ses, count, .token = ++s->counts);
     if (chance == 1 && begins && s->forgotten == s->forgets && model_choose(&s->model, 8) == 0)
         ACT_SEND(ctx, s->memory, ses, forget, .token = ++s->forgets);
-    bool live = begins;
+    if (chance >= 2 && chance < 8 && begins && !s->asking)
+        ask(ctx, s);
+    bool live = begins || s->asking;
     for (uint32_t i = 0; i < MODEL_SLOTS; i++)
         live = live || s->model.lane[i].live || busy(s, i);
     if (live) {
@@ -219,6 +251,9 @@ static void planner_receive(struct act_ctx *ctx, void *state, const struct act_m
     case ses_KIND_counted:
         on_counted(ctx, s, body);
         break;
+    case ses_KIND_looked:
+        on_looked(s, body);
+        break;
     case fab_KIND_page_freed:
         on_freed(s, body);
         break;
@@ -265,6 +300,18 @@ static void tier_forget(void *self, uint32_t place) {
     memset(s->place[place], 0xff, sizeof s->place[place]);
 }
 
+static uint32_t tier_where(void *self, uint32_t place) {
+    const struct scene *s = self;
+    EXPECT(s->used[place]);
+    return SES_AT_RAM | SES_AT_DISK;
+}
+
+static void tier_mark(void *self, uint32_t place, uint64_t use, bool pinned) {
+    const struct scene *s = self;
+    EXPECT(s->used[place] && use > 0);
+    (void)pinned;
+}
+
 static void finish_job(struct act_ctx *ctx, struct scene *s) {
     uint32_t at = model_choose(&s->model, s->n_jobs);
     struct job job = s->job[at];
@@ -305,6 +352,8 @@ static const struct ses_tier tier = {.name = "test",
                                      .self = &scene,
                                      .park = tier_park,
                                      .restore = tier_restore,
+                                     .where = tier_where,
+                                     .mark = tier_mark,
                                      .forget = tier_forget};
 
 static struct ses_memory *open_memory(uint64_t seed, uint32_t requests, bool with_tier) {
@@ -386,16 +435,23 @@ END_TEST
 /* Pages leave for a tier and come back while lanes wait; some records are lost on the way. */
 START_TEST(test_simulated_with_tier) {
     uint32_t parked = 0, restored = 0, lost = 0, waits = 0;
+    uint32_t answers[SES_QUERY_COUNT + 1] = {0}, refused = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t trace = simulate(seed, 150, true);
         parked += scene.parked;
         restored += scene.restored;
         lost += scene.lost;
         waits += scene.waits;
+        for (int k = 0; k <= SES_QUERY_COUNT; k++)
+            answers[k] += scene.answers[k];
+        refused += scene.refusals[SES_QUERY_FORGET] + scene.refusals[SES_QUERY_PIN];
         if (seed <= 2)
             EXPECT_EQ(trace, simulate(seed, 150, true));
     }
     EXPECT(parked > 300 && restored > 150 && lost > 15 && waits > 100);
+    for (int k = 0; k <= SES_QUERY_COUNT; k++)
+        EXPECT(answers[k] > 50);
+    EXPECT(refused > 50);
 }
 END_TEST
 

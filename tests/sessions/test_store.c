@@ -27,6 +27,7 @@ struct truth {
     struct {
         enum key_state state;
         uint32_t version, number;
+        uint64_t use; /* it was marked with last */
     } key[KEYS];
     uint64_t points, puts, gets, erases;
     struct ses_store_counts counts;
@@ -155,6 +156,7 @@ static bool store_begin(void) {
         EXPECT(key < KEYS && !there[key]);
         EXPECT(r->tokens[0] == key * 100 && r->n_tokens == 1 + key % TOKENS);
         EXPECT(truth->key[key].state != ABSENT);
+        EXPECT(r->use <= truth->key[key].use && r->flags <= SES_RECORD_PINNED);
         there[key] = true;
         truth->key[key].number = i;
         w.number_key[i] = key;
@@ -199,6 +201,8 @@ static void act(void) {
         w.number_busy[number] = true;
         w.number_key[number] = key;
         ses_store_put(w.store, &w.record[slot], number, slot);
+    } else if (state == HELD && below(4) == 0) {
+        ses_store_mark(w.store, truth->key[key].number, ++truth->key[key].use, below(2));
     } else if (state == HELD && below(3) > 0) {
         w.slot_key[slot] = key;
         w.slot_busy[slot] = true;
@@ -526,6 +530,14 @@ START_TEST(test_other_directories) {
 }
 END_TEST
 
+static bool count_marks(void *self, const struct ses_record *r, const struct ses_where *where,
+                        uint32_t flags) {
+    uint32_t *n = self, key = (uint32_t)r->name.word[1];
+    (void)where;
+    *n += r->use == 1000 + key && flags == key % 2;
+    return true;
+}
+
 /* Another model's records stay, are told of, and give way when room is needed. */
 START_TEST(test_other_keys) {
     struct status_note note;
@@ -541,6 +553,57 @@ START_TEST(test_other_keys) {
     ses_store_close(s);
     read_all();
     EXPECT(w.good_loads > 4 && w.bad_loads == 0);
+    world_end();
+}
+END_TEST
+
+/* Use and pins are there after a restart: a changed pin at once, use with what is committed next,
+ * whatever a compaction moved meanwhile. */
+START_TEST(test_marks) {
+    some_records();
+    struct fake_disk_faults none = {.seed = 4};
+    fake_disk_set(&none);
+    EXPECT(store_begin());
+    uint32_t marked = 0;
+    for (uint32_t key = 0; key < KEYS; key++)
+        if (truth->key[key].state == HELD) {
+            truth->key[key].use = 1000 + key;
+            ses_store_mark(w.store, truth->key[key].number, 1000 + key, key % 2);
+            marked++;
+        }
+    finish();
+    store_end();
+    EXPECT(marked > 4 && truth->counts.marks >= marked);
+    for (int round = 0; round < 2; round++) {
+        EXPECT(store_begin());
+        store_end();
+        struct ses_index *index;
+        struct status_note note;
+        char path[128];
+        snprintf(path, sizeof path, "%s/index", w.folder);
+        EXPECT_FINE(ses_index_open(path, true, &index, &note) == STATUS_OK, note);
+        uint64_t bad = 0;
+        uint32_t right_marks = 0;
+        EXPECT_FINE(ses_index_each(index, &right_marks, count_marks, &bad, &note) == STATUS_OK,
+                    note);
+        ses_index_close(index);
+        EXPECT_EQ(right_marks, marked);
+        EXPECT_EQ(bad, 0);
+    }
+    /* Only use changed: nothing is written for it, until the end is near. */
+    EXPECT(store_begin());
+    for (uint32_t key = 0; key < KEYS; key++)
+        if (truth->key[key].state == HELD) {
+            truth->key[key].use = 2000;
+            ses_store_mark(w.store, truth->key[key].number, 2000, key % 2);
+        }
+    EXPECT(!cycle());
+    ses_store_marks_now(w.store);
+    finish();
+    struct ses_store_counts counts;
+    ses_store_count(w.store, &counts);
+    EXPECT_EQ(counts.marks, marked);
+    store_end();
     world_end();
 }
 END_TEST
@@ -590,6 +653,7 @@ int main(void) {
     tcase_add_test(tcase, test_lost_segments);
     tcase_add_test(tcase, test_other_directories);
     tcase_add_test(tcase, test_other_keys);
+    tcase_add_test(tcase, test_marks);
     suite_add_tcase(suite, tcase);
     return test_run(suite);
 }
