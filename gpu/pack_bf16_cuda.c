@@ -66,13 +66,17 @@ static void pack_part(struct gpu_cuda_packer *p, const struct krn_tensor *t,
     struct cuda *c = p->c;
     struct krn_cuda_call call;
     uint64_t element = a->type == KRN_ROWS_BF16 ? 2 : 4;
-    stage_rows(t, row0, a->rows, 0, a->k, c->staging);
-    gpu_cuda_carry(p, a->x, (uint64_t)a->rows * a->k * element);
+    if (t->data == NULL) {
+        gpu_cuda_fill(p, t, row0, a->rows, 0, a->k, false, a->x);
+    } else {
+        stage_rows(t, row0, a->rows, 0, a->k, c->staging);
+        gpu_cuda_carry(p, a->x, (uint64_t)a->rows * a->k * element);
+    }
     if (p->status != STATUS_OK)
         return;
     krn_cuda_rows_bf16_call(a, &call);
     p->status = gpu_launch(c->launcher, c->streams[GPU_STREAM_IN], &call, p->note);
-    if (p->status == STATUS_OK)
+    if (p->status == STATUS_OK && t->data != NULL) /* the staging memory is used again */
         p->status = gpu_cuda_said(c, c->driver->stream_synchronize(c->streams[GPU_STREAM_IN]),
                                   "packing weights", p->note);
 }

@@ -9,6 +9,7 @@
 #include "actors/check.h"
 #include "gpu/pack_cuda.h"
 #include "kernels/approx.h"
+#include "kernels/cuda/fill.h"
 #include "kernels/quant/quant.h"
 
 gpu_cu_ptr_t gpu_cuda_take(struct gpu_cuda_packer *p, uint64_t bytes) {
@@ -87,12 +88,36 @@ static void pack_blocks(const struct krn_tensor *t, uint32_t row0, uint32_t n, u
                      (float *)out + (size_t)b * k);
 }
 
+void gpu_cuda_fill(struct gpu_cuda_packer *p, const struct krn_tensor *t, uint64_t row0, uint32_t n,
+                   uint32_t col0, uint32_t k, bool blocked, gpu_cu_ptr_t out) {
+    CHECK(t->dtype == KRN_BF16 || t->dtype == KRN_F32);
+    const struct krn_cuda_fill a = {.out = out,
+                                    .stream = t->fill.stream,
+                                    .first = row0 * t->dims[1] + col0,
+                                    .offset = t->fill.offset,
+                                    .reach = t->fill.reach,
+                                    .rows = n,
+                                    .k = k,
+                                    .ld = (uint32_t)t->dims[1],
+                                    .dtype = t->dtype,
+                                    .blocked = blocked};
+    struct krn_cuda_call call;
+    krn_cuda_fill_call(&a, &call);
+    if (p->status == STATUS_OK)
+        p->status = gpu_launch(p->c->launcher, p->c->streams[GPU_STREAM_IN], &call, p->note);
+}
+
 static gpu_cu_ptr_t pack_matrix(struct gpu_cuda_packer *p, const struct krn_tensor *t,
                                 uint32_t row0, uint32_t n, uint32_t col0, uint32_t k) {
     uint64_t block = krn_packed_bytes(packed_type(t), KRN_BLOCK, k);
     uint32_t blocks = (n + KRN_BLOCK - 1) / KRN_BLOCK;
     gpu_cu_ptr_t out = gpu_cuda_take(p, blocks * block);
     CHECK(block <= CUDA_STAGING);
+    if (t->data == NULL) {
+        if (p->base != 0 && n > 0)
+            gpu_cuda_fill(p, t, row0, n, col0, k, true, out);
+        return out;
+    }
     for (uint32_t b = 0; b < blocks && p->base != 0 && p->status == STATUS_OK;) {
         uint32_t most = (uint32_t)(CUDA_STAGING / block), first = b * KRN_BLOCK;
         uint32_t part = blocks - b < most ? blocks - b : most;
@@ -312,6 +337,8 @@ enum status gpu_cuda_pack(struct cuda *c, struct status_note *note) {
     TRY(check_widths(c->config.net, note));
     struct gpu_cuda_packer pack = {.c = c, .base = c->weights, .note = note};
     TRY(cut_all(&pack));
+    TRY(gpu_cuda_said(c, c->driver->stream_synchronize(c->streams[GPU_STREAM_IN]),
+                      "packing weights", note));
     CHECK(pack.at + 256 == c->weights_bytes);
     return STATUS_OK;
 }

@@ -30,6 +30,11 @@ void gpu_cuda_carry(struct gpu_cuda_packer *p, gpu_cu_ptr_t to, uint64_t bytes);
 gpu_cu_ptr_t gpu_cuda_pack_vector(struct gpu_cuda_packer *p, const struct krn_tensor *t,
                                   uint32_t first, uint32_t n, bool one_more);
 
+/* Rows [row0, row0 + n) and columns [col0, col0 + k) of a tensor without bytes, made in place:
+ * row-major, or in blocks of 16 rows. */
+void gpu_cuda_fill(struct gpu_cuda_packer *p, const struct krn_tensor *t, uint64_t row0, uint32_t n,
+                   uint32_t col0, uint32_t k, bool blocked, gpu_cu_ptr_t out);
+
 /* pack_bf16_cuda.c */
 uint64_t gpu_cuda_place_bf16(struct cuda *c, gpu_cu_ptr_t base, uint64_t at);
 void gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op,

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "actors/status.h"
+#include "kernels/fill.h"
 #include "kernels/profile.h"
 
 enum krn_limits {
@@ -28,8 +29,11 @@ struct krn_tensor {
     uint32_t n_dims;
     /* outermost first, as the file has them; a matrix is [outputs][inputs] */
     uint64_t dims[KRN_DIMS_MAX];
-    const void *data; /* little-endian, row-major; aligned at least to its element */
+    /* little-endian, row-major; aligned at least to its element. NULL: nobody made the bytes yet,
+     * they are `fill` (krn_model_shape). */
+    const void *data;
     uint64_t bytes;
+    struct krn_fill fill; /* of synthetic weights */
 };
 
 enum krn_rope_kind { KRN_ROPE_PLAIN, KRN_ROPE_LINEAR, KRN_ROPE_LLAMA3 };
@@ -90,6 +94,14 @@ const struct krn_tensor *krn_model_tensor(const struct krn_model *model, const c
  * order one. */
 enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype dtype,
                                 uint64_t seed, struct krn_model **out, struct status_note *note);
+/* A model of a known shape ("llama-8b"; krn_model_shape_name lists them) with seeded random bf16
+ * weights. Its matrices have no bytes: a device makes them from `fill`, or krn_model_fill does,
+ * once, before anybody reads them. NOT_FOUND names the shapes that there are. */
+enum status krn_model_shape(const char *name, uint64_t seed, struct krn_model **out,
+                            struct status_note *note);
+const char *krn_model_shape_name(unsigned i);
+/* Makes all bytes in host memory. NO_MEMORY says what is needed and what the machine has. */
+enum status krn_model_fill(struct krn_model *model, struct status_note *note);
 /* Writes such a model as a directory of the Hugging Face layout (shards: number of safetensors
  * files). */
 enum status krn_model_save(const struct krn_model *model, const char *path, uint32_t shards,

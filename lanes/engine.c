@@ -27,6 +27,7 @@ enum {
     ENGINE_QUEUE_MAX = 768,
     ENGINE_ROUND_TOKENS = 512,
     ENGINE_PIECE_TOKENS = 512,
+    ENGINE_ROUND_TOKENS_CUDA = 2048,
     ENGINE_PREFILL_SHARE = 50,
     ENGINE_PAGE_TOKENS = 64,
     ENGINE_CONTEXTS_DEFAULT = 16,
@@ -54,6 +55,7 @@ struct lane_engine {
     uint32_t n_pages; /* the sink not counted */
     uint32_t pages_per_slot, slots_max;
     uint32_t threads; /* of each rank's team */
+    bool rows_asked;  /* the operator sized rounds or pieces */
     bool cuda;        /* else the CPU, or the fake device */
     struct gpu_cuda_found gpu;
     struct status_note no_gpu; /* why it is not */
@@ -79,6 +81,7 @@ static enum status engine_settle(struct lane_engine *e, struct status_note *note
     c->world = engine_or(c->world, 1);
     c->lanes_max = engine_or(c->lanes_max, ENGINE_LANES_DEFAULT);
     c->queue_max = engine_or(c->queue_max, ENGINE_QUEUE_DEFAULT);
+    e->rows_asked = c->round_tokens != 0 || c->piece_tokens != 0;
     c->round_tokens = engine_or(c->round_tokens, ENGINE_ROUND_TOKENS);
     c->piece_tokens = engine_or(c->piece_tokens, ENGINE_PIECE_TOKENS);
     c->prefill_share = engine_or(c->prefill_share, ENGINE_PREFILL_SHARE);
@@ -117,7 +120,10 @@ static enum status engine_open_model(struct lane_engine *e, struct status_note *
         e->shared.eos[0] = 1;
         return STATUS_OK;
     }
-    if (c->model_path != NULL) {
+    if (c->shape != NULL) {
+        TRY(krn_model_shape(c->shape, c->seed, &e->opened, note));
+        e->model = e->opened;
+    } else if (c->model_path != NULL) {
         TRY(krn_model_open(c->model_path, &e->opened, note));
         e->model = e->opened;
         /* A model without a tokenizer still serves token ids; a broken tokenizer is an error. */
@@ -151,7 +157,7 @@ static enum status engine_open_model(struct lane_engine *e, struct status_note *
 /* Which device: the GPU where it can run this model, unless the CPU was asked for; or, when the GPU
  * was asked for, that or nothing. */
 static enum status engine_choose(struct lane_engine *e, struct status_note *note) {
-    const struct lane_engine_config *c = &e->config;
+    struct lane_engine_config *c = &e->config;
     const struct krn_rowfn *fn = krn_rowfn_pick(c->isa);
     snprintf(e->device_words, sizeof e->device_words, "%u threads, %s", e->threads,
              fn != NULL ? fn->isa : "unknown");
@@ -164,6 +170,8 @@ static enum status engine_choose(struct lane_engine *e, struct status_note *note
                           e->profile.name);
     if (s != STATUS_OK && c->device == LANE_DEVICE_CUDA)
         return status_say(note, s, "%s", e->no_gpu.text);
+    if (e->cuda && !e->rows_asked) /* as many as fill its matrix units */
+        c->round_tokens = c->piece_tokens = ENGINE_ROUND_TOKENS_CUDA;
     if (e->cuda)
         snprintf(e->device_words, sizeof e->device_words, "%s, driver %d.%d", e->gpu.name,
                  e->gpu.driver_version / 1000, e->gpu.driver_version % 1000 / 10);
@@ -441,6 +449,8 @@ static enum status engine_open_parts(struct lane_engine *e, struct status_note *
     TRY(engine_open_model(e, note));
     e->shared.page_tokens = e->config.page_tokens;
     TRY(engine_choose(e, note));
+    if (e->config.shape != NULL && !e->cuda)
+        TRY(krn_model_fill(e->opened, note));
     TRY(engine_size(e, note));
     TRY(engine_open_devices(e, note));
     TRY(engine_open_actors(e, note));

@@ -22,6 +22,8 @@ enum lane_device { LANE_DEVICE_AUTO, LANE_DEVICE_CPU, LANE_DEVICE_CUDA };
 struct lane_engine_config {
     const char *model_path; /* or, when NULL, model: borrowed, must outlive the engine */
     const struct krn_model *model;
+    /* Or a known shape with weights made from `seed` (krn_model_shape), without any file. */
+    const char *shape;
     bool fake;                         /* fake device (simulation); model may be NULL then */
     uint32_t fake_vocab, fake_context; /* kv_bytes counts tokens then */
     uint64_t fake_step_ns;
@@ -52,8 +54,8 @@ struct lane_engine_config {
     uint32_t page_tokens;   /* 0: 64 */
     uint32_t lanes_max;     /* running at once; 0: 64; at most 256 */
     uint32_t queue_max;     /* waiting; 0: 1024 */
-    uint32_t round_tokens;  /* token budget of a round; 0: 512 */
-    uint32_t piece_tokens;  /* prompt piece at most; 0: 512 */
+    uint32_t round_tokens;  /* token budget of a round; 0: 512, on a GPU 2,048 */
+    uint32_t piece_tokens;  /* prompt piece at most; 0: the same */
     uint64_t piece_ns;      /* and about so long at most; 0: 250 ms, UINT64_MAX: no bound */
     uint32_t prefill_share; /* percent of a round's budget for prompts while decodes wait; 0: 50 */
     bool ahead;             /* plan-ahead */

@@ -12,12 +12,14 @@ libkernels_a_SOURCES += kernels/cuda/bf16_tile.h kernels/cuda/rows_bf16.h kernel
 EXTRA_DIST += kernels/cuda/tensor.cuh kernels/cuda/finish_bf16.cuh kernels/cuda/hopper.cuh kernels/cuda/ring.cuh kernels/cuda/wgmma.cuh kernels/cuda/attend_bf16.cuh \
 	kernels/cuda/attend_narrow.cuh kernels/cuda/attend_wide.cuh
 RH_CUDA_FILES += kernels/cuda/embed.cu kernels/cuda/norm.cu kernels/cuda/product.cu kernels/cuda/pages.cu kernels/cuda/attend.cu \
-	kernels/cuda/gate.cu kernels/cuda/sum.cu kernels/cuda/final.cu kernels/cuda/draw.cu
+	kernels/cuda/gate.cu kernels/cuda/sum.cu kernels/cuda/final.cu kernels/cuda/draw.cu \
+	kernels/cuda/fill.cu kernels/cuda/rate_sm90a.cu
 libkernels_a_SOURCES += kernels/cuda/step.h kernels/cuda/device.h kernels/cuda/hash_device.h \
 	kernels/cuda/embed.h kernels/cuda/embed.c kernels/cuda/norm.h kernels/cuda/norm.c \
 	kernels/cuda/product.h kernels/cuda/product.c kernels/cuda/pages.h kernels/cuda/pages.c \
 	kernels/cuda/attend.h kernels/cuda/attend.c kernels/cuda/gate.h kernels/cuda/gate.c \
-	kernels/cuda/sum.h kernels/cuda/sum.c kernels/cuda/final.h kernels/cuda/final.c kernels/cuda/draw.h kernels/cuda/draw.c
+	kernels/cuda/sum.h kernels/cuda/sum.c kernels/cuda/final.h kernels/cuda/final.c kernels/cuda/draw.h kernels/cuda/draw.c \
+	kernels/cuda/fill.h kernels/cuda/fill.c kernels/cuda/rate.h kernels/cuda/rate.c
 EXTRA_DIST += $(RH_CUDA_FILES) kernels/cuda/README.md kernels/cuda/compile kernels/cuda/make_images
 if CUDA
 nodist_libkernels_a_SOURCES = kernels/cuda/images.c

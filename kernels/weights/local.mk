@@ -7,7 +7,8 @@ libkernels_a_SOURCES += kernels/model.h kernels/profile.h kernels/rowfn.h kernel
 	kernels/weights/gguf.h kernels/weights/gguf.c kernels/weights/gguf_fields.c \
 	kernels/weights/gguf_arch.h kernels/weights/gguf_arch.c \
 	kernels/weights/gguf_model.h kernels/weights/gguf_config.c kernels/weights/gguf_model.c \
-	kernels/weights/survey.h kernels/weights/survey.c kernels/weights/open.c kernels/weights/synthetic.c kernels/weights/save.c \
+	kernels/weights/survey.h kernels/weights/survey.c kernels/weights/open.c kernels/weights/synthetic.c \
+	kernels/fill.h kernels/weights/shapes.h kernels/weights/shapes.c kernels/weights/save.c \
 	kernels/families/family.h kernels/families/registry.h kernels/families/family.c \
 	kernels/families/expect.h kernels/families/expect.c \
 	kernels/families/decoder.h kernels/families/decoder.c kernels/families/llama.c \

@@ -163,7 +163,14 @@ static enum status fingerprint(struct krn_model *model, struct status_note *note
         for (uint32_t d = 0; d < t->n_dims; d++)
             hash_u64(h, t->dims[d]);
         hash_u64(h, t->bytes);
-        XXH3_128bits_update(h, t->data, (size_t)t->bytes);
+        if (t->data != NULL) {
+            XXH3_128bits_update(h, t->data, (size_t)t->bytes);
+            continue;
+        }
+        hash_text(h, "fill");
+        hash_u64(h, t->fill.stream);
+        hash_f64(h, (double)t->fill.offset);
+        hash_f64(h, (double)t->fill.reach);
     }
     XXH128_hash_t digest = XXH3_128bits_digest(h);
     XXH3_freeState(h);

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Models with seeded random weights. A value is a pure function of (seed, tensor name, index) in
- * integer arithmetic with one exact scaling and one rounding, so every machine makes the same
- * bytes.
+ * Models with seeded random weights: a value is a pure function of (seed, tensor name, index), as
+ * kernels/fill.h says. Their bytes may be made later, or elsewhere.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "actors/check.h"
 #include "kernels/families/registry.h"
 #include "kernels/weights/config_json.h"
 #include "kernels/weights/safetensors.h"
+#include "kernels/weights/shapes.h"
 #include "kernels/weights/store.h"
 
-static uint64_t mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15ULL;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
-}
-
 static uint64_t stream_of(uint64_t seed, const char *name) {
-    uint64_t h = mix(seed);
+    uint64_t h = krn_fill_mix(seed);
     for (const char *c = name; *c != '\0'; c++)
-        h = mix(h ^ (unsigned char)*c);
+        h = krn_fill_mix(h ^ (unsigned char)*c);
     return h;
 }
 
@@ -46,12 +40,9 @@ static uint16_t round_f16(float value) {
     return (uint16_t)(sign | ((bits - (112U << 23)) >> 13));
 }
 
-/* Uniform in offset +- reach; reach is a float so that the product below is exact in double. */
-static void fill(void *out, enum krn_dtype dtype, uint64_t n, uint64_t stream, float offset,
-                 float reach) {
+static void fill(void *out, enum krn_dtype dtype, uint64_t n, const struct krn_fill *f) {
     for (uint64_t i = 0; i < n; i++) {
-        int32_t unit = (int32_t)(mix(stream + i) >> 40) - (1 << 23); /* 24 bits */
-        float value = (float)((double)offset + (double)unit * 0x1p-23 * (double)reach);
+        float value = krn_fill_value(f->stream, f->offset, f->reach, i);
         if (dtype == KRN_F32)
             ((float *)out)[i] = value;
         else
@@ -88,30 +79,37 @@ static void spread(const struct krn_config *c, const struct krn_weight *w, float
     *reach = (float)sqrt(3.0 / inputs);
 }
 
-static enum status add_weight(struct krn_model *model, const struct krn_weight *w,
-                              enum krn_dtype dtype, uint64_t seed, char **names,
+/* The bytes of one tensor, from its fill. */
+static enum status make_bytes(struct krn_model *model, struct krn_tensor *t,
                               struct status_note *note) {
-    uint64_t elements = 1, bytes;
-    for (uint32_t d = 0; d < w->n_dims; d++)
-        elements *= w->dims[d]; /* two dimensions of at most 2^22: no overflow */
-    bytes = elements * krn_dtype_bytes(dtype);
-    void *data = krn_store_block(model, bytes);
+    void *data = krn_store_block(model, t->bytes);
     if (data == NULL)
         return status_say(note, STATUS_NO_MEMORY, "no memory for the %llu bytes of tensor %s",
-                          (unsigned long long)bytes, w->name);
-    float offset, reach;
-    spread(&model->config, w, &offset, &reach);
-    fill(data, dtype, elements, stream_of(seed, w->name), offset, reach);
+                          (unsigned long long)t->bytes, t->name);
+    fill(data, t->dtype, t->bytes / krn_dtype_bytes(t->dtype), &t->fill);
+    t->data = data;
+    return STATUS_OK;
+}
+
+/* later: a matrix gets no bytes yet. */
+static enum status add_weight(struct krn_model *model, const struct krn_weight *w,
+                              enum krn_dtype dtype, uint64_t seed, bool later, char **names,
+                              struct status_note *note) {
+    uint64_t elements = 1;
+    for (uint32_t d = 0; d < w->n_dims; d++)
+        elements *= w->dims[d]; /* two dimensions of at most 2^22: no overflow */
+    struct krn_fill f = {.stream = stream_of(seed, w->name)};
+    spread(&model->config, w, &f.offset, &f.reach);
     struct krn_tensor *t = (struct krn_tensor *)(uintptr_t)&model->tensors[model->n_tensors++];
     size_t name_bytes = strlen(w->name) + 1;
     *t = (struct krn_tensor){.name = memcpy(*names, w->name, name_bytes),
                              .dtype = dtype,
                              .n_dims = w->n_dims,
                              .dims = {w->dims[0], w->dims[1]},
-                             .data = data,
-                             .bytes = bytes};
+                             .bytes = elements * krn_dtype_bytes(dtype),
+                             .fill = f};
     *names += name_bytes;
-    return STATUS_OK;
+    return later && w->n_dims == 2 ? STATUS_OK : make_bytes(model, t, note);
 }
 
 static struct krn_config shape_of(const struct krn_config *from) {
@@ -128,8 +126,8 @@ static struct krn_config shape_of(const struct krn_config *from) {
     return c;
 }
 
-enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype dtype,
-                                uint64_t seed, struct krn_model **out, struct status_note *note) {
+static enum status make_model(const struct krn_config *config, enum krn_dtype dtype, uint64_t seed,
+                              bool later, struct krn_model **out, struct status_note *note) {
     CHECK((unsigned)dtype < KRN_DTYPES);
     struct krn_config c = shape_of(config);
     TRY(krn_config_check("synthetic model", &c, note));
@@ -151,7 +149,7 @@ enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype 
         status = status_say(note, STATUS_NO_MEMORY, "no memory for the tensors' names");
     for (uint32_t i = 0; i < n && status == STATUS_OK; i++) {
         CHECK(family->weight(&c, i, &w));
-        status = add_weight(model, &w, dtype, seed, &names, note);
+        status = add_weight(model, &w, dtype, seed, later, &names, note);
     }
     if (status == STATUS_OK)
         status = krn_store_seal(model, note);
@@ -160,4 +158,34 @@ enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype 
     else
         krn_model_close(model);
     return status;
+}
+
+enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype dtype,
+                                uint64_t seed, struct krn_model **out, struct status_note *note) {
+    return make_model(config, dtype, seed, false, out, note);
+}
+
+enum status krn_model_shape(const char *name, uint64_t seed, struct krn_model **out,
+                            struct status_note *note) {
+    struct krn_config c;
+    TRY(krn_shape_config(name, &c, note));
+    return make_model(&c, KRN_BF16, seed, true, out, note);
+}
+
+enum status krn_model_fill(struct krn_model *model, struct status_note *note) {
+    struct krn_tensor *t = (struct krn_tensor *)(uintptr_t)model->tensors;
+    uint64_t bytes = 0;
+    uint64_t has = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    for (uint32_t i = 0; i < model->n_tensors; i++)
+        bytes += t[i].data == NULL ? t[i].bytes : 0;
+    /* A system that promises more than it has would end the program, not the call. */
+    if (bytes > has / 3)
+        return status_say(note, STATUS_NO_MEMORY,
+                          "weights of this shape take %llu MiB, and as much again when they are "
+                          "packed; this machine has %llu MiB: take a smaller shape or a GPU",
+                          (unsigned long long)(bytes >> 20), (unsigned long long)(has >> 20));
+    for (uint32_t i = 0; i < model->n_tensors; i++)
+        if (t[i].data == NULL)
+            TRY(make_bytes(model, &t[i], note));
+    return STATUS_OK;
 }

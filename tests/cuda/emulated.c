@@ -7,6 +7,7 @@
 #include "kernels/cuda/compare.cu"
 #include "kernels/cuda/draw.cu"
 #include "kernels/cuda/embed.cu"
+#include "kernels/cuda/fill.cu"
 #include "kernels/cuda/final.cu"
 #include "kernels/cuda/gate.cu"
 #include "kernels/cuda/norm.cu"
@@ -18,6 +19,7 @@
 #define EMULATED_ALL(M)                                                                            \
     M(krn_cuda_compare, krn_cuda_compare)                                                          \
     M(krn_cuda_embed, krn_cuda_embed)                                                              \
+    M(krn_cuda_fill, krn_cuda_fill)                                                                \
     M(krn_cuda_norm, krn_cuda_norm)                                                                \
     M(krn_cuda_rope, krn_cuda_rope)                                                                \
     M(krn_cuda_copy, krn_cuda_copy)                                                                \

@@ -13,6 +13,7 @@
 #include "kernels/cuda/attend.h"
 #include "kernels/cuda/draw.h"
 #include "kernels/cuda/embed.h"
+#include "kernels/cuda/fill.h"
 #include "kernels/cuda/final.h"
 #include "kernels/cuda/gate.h"
 #include "kernels/cuda/norm.h"
@@ -429,4 +430,13 @@ void rowfn_cuda_close(void) {
 
 const char *rowfn_cuda_device(void) {
     return name;
+}
+
+void rowfn_cuda_fill(struct krn_cuda_fill *a, void *out, uint64_t bytes) {
+    struct krn_cuda_call call;
+    begin();
+    a->out = room(bytes);
+    krn_cuda_fill_call(a, &call);
+    launch(&call);
+    get(out, a->out, bytes);
 }

@@ -16,4 +16,8 @@ void rowfn_cuda_close(void);
 /* The device's name. */
 const char *rowfn_cuda_device(void);
 
+/* Runs a fill and gives what it wrote. */
+struct krn_cuda_fill;
+void rowfn_cuda_fill(struct krn_cuda_fill *a, void *out, uint64_t bytes);
+
 #endif

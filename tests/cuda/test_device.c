@@ -337,6 +337,37 @@ START_TEST(same_bits_for_every_v) {
 }
 END_TEST
 
+/* Weights without bytes, which the device makes itself, against the same made on the host. */
+START_TEST(same_bits_from_fills) {
+    static struct pair p;
+    static const void *data[256];
+    for (uint32_t i = 0; i < 2; i++) {
+        memset(&p, 0, sizeof p);
+        p.seed = 70 + i;
+        rig_model_synthetic(&p.m, &truth_shapes[2].config, i == 0 ? KRN_BF16 : KRN_F32, 50, 0);
+        struct krn_tensor *t = (struct krn_tensor *)(uintptr_t)p.m.model->tensors;
+        uint32_t n = p.m.model->n_tensors, without = 0;
+        ck_assert_uint_le(n, 256);
+        for (uint32_t k = 0; k < n; k++) {
+            data[k] = t[k].data;
+            t[k].data = t[k].n_dims == 2 ? NULL : t[k].data;
+            without += t[k].data == NULL;
+        }
+        ck_assert_uint_gt(without, 3);
+        rig_open_device = open_cuda;
+        rig_open(&p.cuda, &p.m, ROWS, 1, NULL);
+        rig_open_device = gpu_device_cpu_open;
+        for (uint32_t k = 0; k < n; k++)
+            t[k].data = data[k];
+        rig_open(&p.cpu, &p.m, ROWS, 1, NULL);
+        for (uint32_t k = 0; k < RIG_IDS; k++)
+            p.ids[k] = below(&p, p.m.model->config.vocab);
+        all_steps(&p, "fills");
+        pair_close(&p);
+    }
+}
+END_TEST
+
 /* The hook changes the same draws on both devices, to the same bits. */
 START_TEST(perturbed_alike) {
     static struct pair p;
@@ -559,6 +590,7 @@ int main(void) {
     tcase_set_timeout(tc, 600);
     tcase_add_test(tc, same_bits_for_every_family);
     tcase_add_test(tc, same_bits_for_every_v);
+    tcase_add_test(tc, same_bits_from_fills);
     tcase_add_test(tc, perturbed_alike);
     tcase_add_test(tc, refusals);
     tcase_add_test(tc, two_under_way);

@@ -4,6 +4,9 @@
  */
 #include "tests/harness.h"
 
+#include "kernels/approx.h"
+#include "kernels/cuda/fill.h"
+#include "kernels/fill.h"
 #include "kernels/selftest.h"
 #include "tests/cuda/rowfn_cuda.h"
 #include "tests/cuda/where.h"
@@ -193,6 +196,42 @@ START_TEST(draws) {
 }
 END_TEST
 
+/* Parts of a matrix, row-major and in blocks, both types: what the host makes of the same fill. */
+START_TEST(fills) {
+    struct kit_rand r = {.seed = 21};
+    for (uint32_t i = 0; i < 24; i++) {
+        uint32_t n = 1 + kit_below(&r, 40), k = 1 + kit_below(&r, 90), ld = k + kit_below(&r, 9);
+        bool blocked = i % 2 == 1, wide = i % 4 < 2;
+        struct krn_cuda_fill a = {.stream = (uint64_t)kit_u32(&r) << 32 | kit_u32(&r),
+                                  .first = kit_below(&r, 1000),
+                                  .offset = i % 3 == 0 ? 1.0f : 0.0f,
+                                  .reach = 0.01f * (float)(1 + kit_below(&r, 200)),
+                                  .rows = n,
+                                  .k = k,
+                                  .ld = ld,
+                                  .dtype = wide ? KRN_F32 : KRN_BF16,
+                                  .blocked = blocked};
+        uint32_t all = blocked ? (n + 15) / 16 * 16 : n;
+        uint64_t bytes = (uint64_t)all * k * (wide ? 4 : 2);
+        unsigned char *out = kit_alloc(bytes);
+        rowfn_cuda_fill(&a, out, bytes);
+        for (uint32_t row = 0; row < all; row++)
+            for (uint32_t c = 0; c < k; c++) {
+                uint64_t from = a.first + (uint64_t)row * ld + c;
+                size_t at =
+                    blocked ? ((size_t)(row / 16) * k + c) * 16 + row % 16 : (size_t)row * k + c;
+                float want = row < n ? krn_fill_value(a.stream, a.offset, a.reach, from) : 0.0f;
+                float has = wide ? ((float *)(void *)out)[at]
+                                 : krn_widen_bf16(((uint16_t *)(void *)out)[at]);
+                want = wide ? want : krn_widen_bf16(krn_round_bf16(want));
+                ck_assert_msg(krn_bits(has) == krn_bits(want), "fill %u, row %u, column %u", i, row,
+                              c);
+            }
+        free(out);
+    }
+}
+END_TEST
+
 int main(void) {
     struct status_note note;
     if (!where_gpu() && where_sanitized()) {
@@ -215,6 +254,7 @@ int main(void) {
     tcase_add_test(tc, rows);
     tcase_add_test(tc, attention);
     tcase_add_test(tc, draws);
+    tcase_add_test(tc, fills);
     suite_add_tcase(suite, tc);
     int result = test_run(suite);
     rowfn_cuda_close();

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "kernels/families/registry.h"
+#include "kernels/weights/shapes.h"
 
 static struct krn_model *synthetic(const struct krn_config *c, enum krn_dtype dtype,
                                    uint64_t seed) {
@@ -323,6 +324,57 @@ START_TEST(test_lookup) {
 }
 END_TEST
 
+/* Dimensions of published models: as many parameters as their publishers say, no bytes of matrices.
+ */
+START_TEST(test_shapes) {
+    static const struct {
+        const char *name;
+        uint64_t parameters;
+    } known[] = {{"llama-8b", 8030261248},
+                 {"llama-1b", 1235814400},
+                 {"qwen3-1.7b", 1720574976},
+                 {"smollm2-135m", 134515008},
+                 {"fable-5m", 5475584}};
+    unsigned n = 0;
+    for (; krn_model_shape_name(n) != NULL; n++) {
+        struct krn_model *m = NULL;
+        struct krn_net net;
+        OK(krn_model_shape(krn_model_shape_name(n), 3, &m, &note));
+        ck_assert_str_eq(known[n].name, krn_model_shape_name(n));
+        ck_assert_uint_eq(m->parameters, known[n].parameters);
+        for (uint32_t i = 0; i < m->n_tensors; i++)
+            ck_assert((m->tensors[i].data == NULL) == (m->tensors[i].n_dims == 2));
+        OK(krn_net_build(m, &net, &note));
+        krn_net_free(&net);
+        krn_model_close(m);
+    }
+    ck_assert_uint_eq(n, sizeof known / sizeof known[0]);
+    struct krn_model *m = NULL;
+    ck_assert_int_eq(krn_model_shape("llama-9b", 3, &m, &note), STATUS_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(note.text, "'llama-9b'; this build knows llama-8b, llama-1b"));
+}
+END_TEST
+
+/* Bytes made later are those made at once; other seeds are other models, with bytes or without. */
+START_TEST(test_shape_filled) {
+    struct krn_model *later = NULL, *other = NULL;
+    struct krn_config c;
+    OK(krn_shape_config("fable-5m", &c, &note));
+    OK(krn_model_shape("fable-5m", 3, &later, &note));
+    OK(krn_model_shape("fable-5m", 4, &other, &note));
+    ck_assert(!same_print(later, other));
+    struct krn_model *now = synthetic(&c, KRN_BF16, 3);
+    OK(krn_model_fill(later, &note));
+    for (uint32_t i = 0; i < now->n_tensors; i++) {
+        ck_assert_str_eq(now->tensors[i].name, later->tensors[i].name);
+        ck_assert_mem_eq(now->tensors[i].data, later->tensors[i].data, now->tensors[i].bytes);
+    }
+    krn_model_close(now);
+    krn_model_close(later);
+    krn_model_close(other);
+}
+END_TEST
+
 int main(void) {
     Suite *s = suite_create("weights");
     TCase *t = tcase_create("weights");
@@ -337,6 +389,8 @@ int main(void) {
     tcase_add_test(t, test_save_refused);
     tcase_add_test(t, test_save_edges);
     tcase_add_test(t, test_lookup);
+    tcase_add_test(t, test_shapes);
+    tcase_add_test(t, test_shape_filled);
     suite_add_tcase(s, t);
     return test_run(s);
 }

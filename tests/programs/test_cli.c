@@ -259,12 +259,43 @@ START_TEST(cli_show_says_that_all_equal_their_solo_runs) {
 }
 END_TEST
 
+/* No file: the same seed makes the same tokens, another seed others; every figure is there. */
+START_TEST(cli_bench_shape) {
+    char tokens[3][32];
+    for (int i = 0; i < 3; i++) {
+        command_run(&cli,
+                    "bench --shape fable-5m --seed %d --device cpu --context 96 --lanes 8 "
+                    "--threads %d --seconds 1 --quiet --json -",
+                    i / 2 + 4, 1 + i % 2);
+        ck_assert_int_eq(cli.code, 0);
+        json_t *j = json_loads(cli.text, 0, NULL);
+        ck_assert_ptr_nonnull(j);
+        snprintf(tokens[i], sizeof tokens[i], "%s",
+                 json_string_value(json_object_get(j, "tokens")));
+        json_t *mode = json_array_get(json_object_get(j, "modes"), 0);
+        ck_assert_str_eq(json_string_value(json_object_get(mode, "graphs")), "off");
+        ck_assert_uint_eq(json_array_size(json_object_get(mode, "cold")), 1);
+        ck_assert_uint_eq(json_array_size(json_object_get(mode, "decode")), 2);
+        json_t *row = json_array_get(json_object_get(mode, "decode"), 1);
+        ck_assert_int_eq(json_integer_value(json_object_get(row, "lanes")), 8);
+        ck_assert(json_real_value(json_object_get(row, "tok_s")) > 0);
+        json_decref(j);
+    }
+    ck_assert_str_eq(tokens[0], tokens[1]);
+    ck_assert_str_ne(tokens[0], tokens[2]);
+    command_run(&cli, "bench --shape llama-9b 2>&1");
+    ck_assert_ptr_nonnull(strstr(cli.text, "llama-8b"));
+    ck_assert_int_eq(cli.code, 66);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("cli");
     TCase *tc = tcase_create("cli");
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, cli_bad_words_get_one_clear_line, 0,
                         sizeof cli_bad / sizeof cli_bad[0]);
+    tcase_add_test(tc, cli_bench_shape);
     tcase_add_test(tc, cli_help_names_every_program);
     tcase_add_test(tc, cli_output_that_cannot_be_written_is_said);
     tcase_add_test(tc, cli_run_takes_text_files_and_standard_input_alike);
