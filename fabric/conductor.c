@@ -182,8 +182,9 @@ void conductor_on_graph_vote(struct act_ctx *ctx, struct fab_conductor *c, act_i
 static void conductor_votes_late(struct act_ctx *ctx, struct fab_conductor *c) {
     struct status_note note = {{0}};
     c->votes_timer = 0;
-    if (fab_votes_late(&c->votes, act_now_ns(ctx), &note) && c->config.say != NULL)
-        c->config.say(c->config.self, note.text);
+    while (fab_votes_late(&c->votes, act_now_ns(ctx), &note))
+        if (c->config.say != NULL)
+            c->config.say(c->config.self, note.text);
     conductor_voted(ctx, c);
 }
 

@@ -199,7 +199,6 @@ uint64_t fab_votes_due_ns(const struct fab_votes *v) {
 }
 
 bool fab_votes_late(struct fab_votes *v, uint64_t now_ns, struct status_note *note) {
-    bool ended = false;
     for (uint32_t i = 0; i < GPU_GRAPHS_MAX; i++) {
         struct fab_vote_key *k = &v->keys[i];
         if (!asking(k) || k->due_ns > now_ns)
@@ -214,10 +213,10 @@ bool fab_votes_late(struct fab_votes *v, uint64_t now_ns, struct status_note *no
                    (unsigned long long)k->key, k->state == FAB_VOTE_ROOM ? "room" : "its capture",
                    ranks, (unsigned long long)(v->deadline_ns / 1000000));
         v->count.silent++;
-        ended = true;
         votes_refuse(v, k, k->used + FAB_VOTES_RETRY);
+        return true;
     }
-    return ended;
+    return false;
 }
 
 bool fab_votes_drop(struct fab_votes *v, uint64_t *key) {

@@ -76,8 +76,8 @@ void fab_votes_word(struct fab_votes *v, uint32_t rank, uint64_t key, uint64_t n
 void fab_votes_failed(struct fab_votes *v, uint64_t number);
 /* The first deadline of an open question; UINT64_MAX: none. */
 uint64_t fab_votes_due_ns(const struct fab_votes *v);
-/* Ends questions whose deadline has passed; true when one has ended, and note names who was
- * silent. */
+/* Ends the first question whose deadline has passed, and note names who was silent; false when
+ * there is none: to be called until then. */
 bool fab_votes_late(struct fab_votes *v, uint64_t now_ns, struct status_note *note);
 /* The next key that all ranks drop; false: none. */
 bool fab_votes_drop(struct fab_votes *v, uint64_t *key);

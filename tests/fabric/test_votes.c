@@ -123,6 +123,7 @@ START_TEST(test_silence) {
     ck_assert(fab_votes_late(&b.v, 500 + DEADLINE, &note));
     ck_assert_str_eq(note.text, "graph 00000000000000ab stays eager: no vote on room from rank 1 "
                                 "3 within 1 ms");
+    ck_assert(!fab_votes_late(&b.v, 500 + DEADLINE, &note));
     ck_assert_uint_eq(drops(&b, &key), 1);
     word(&b, 1, 0xab, GPU_GRAPH_ROOM); /* too late */
     ck_assert_int_eq(plan(&b, 0xab), GPU_GRAPH_NONE);
@@ -135,6 +136,31 @@ START_TEST(test_silence) {
     for (uint32_t r = 0; r < 4; r++)
         fab_votes_word(&b.v, r, 0xab, first - 1, GPU_GRAPH_ROOM);
     ck_assert_int_eq(plan(&b, 0xab), GPU_GRAPH_NONE);
+}
+END_TEST
+
+/* Questions that end at one time are each told of, whatever they asked. */
+START_TEST(test_silences) {
+    struct bench b;
+    struct status_note note = {""};
+    uint64_t key = 0;
+    begin(&b, 2, 48);
+    plan(&b, 0xa);
+    plan(&b, 0xb);
+    plan(&b, 0xb);
+    all(&b, 0xb, GPU_GRAPH_ROOM);
+    plan(&b, 0xb);
+    word(&b, 0, 0xb, GPU_GRAPH_CAPTURED);
+    plan(&b, 0xa);
+    ck_assert(fab_votes_late(&b.v, DEADLINE, &note));
+    ck_assert_str_eq(note.text, "graph 000000000000000b stays eager: no vote on its capture from "
+                                "rank 1 within 1 ms");
+    ck_assert_uint_eq(fab_votes_due_ns(&b.v), DEADLINE);
+    ck_assert(fab_votes_late(&b.v, DEADLINE, &note));
+    ck_assert_str_eq(note.text, "graph 000000000000000a stays eager: no vote on room from rank 0 "
+                                "1 within 1 ms");
+    ck_assert(!fab_votes_late(&b.v, DEADLINE, &note));
+    ck_assert_uint_eq(drops(&b, &key), 2);
 }
 END_TEST
 
@@ -370,6 +396,7 @@ int main(void) {
     tcase_add_test(tc, test_two_votes);
     tcase_add_test(tc, test_a_no_is_for_all);
     tcase_add_test(tc, test_silence);
+    tcase_add_test(tc, test_silences);
     tcase_add_test(tc, test_failed_plan);
     tcase_add_test(tc, test_lost);
     tcase_add_test(tc, test_evict);
