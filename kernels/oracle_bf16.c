@@ -10,7 +10,7 @@
 
 enum { STEP = 32 };
 
-/* 13.1, as the value of the bf16. */
+/* 15.1, as the value of the bf16. */
 static float rounded(float x) {
     float size = fabsf(x);
     if (size < 0x1p-126f)
@@ -22,7 +22,7 @@ static float rounded(float x) {
     return copysignf((float)ldexp(nearbyint(m * 256.0), e - 8), x);
 }
 
-/* 13.3: a value already rounded to fp32, and the same as far as fp64 holds it. */
+/* 15.3: a value already rounded to fp32, and the same as far as fp64 holds it. */
 static inline float flushed(float r, double exact) {
     if (!(fabsf(r) <= 0x1p-126f) || r == 0.0f)
         return r;

@@ -36,10 +36,10 @@ struct krn_profile {
     uint32_t version; /* raised whenever a bit may change */
     uint32_t lanes;   /* fixed virtual lanes of sums over a row (norms) : 16 */
     uint32_t block;   /* outputs that a packed weight block holds side by side: 16 */
-    uint32_t k_step;  /* a row-split K is cut in multiples of this: 16; of q8: 32 */
+    uint32_t k_step;  /* a row-split K is cut in multiples of this: 16 or 32 */
     uint32_t virtual_ranks; /* V: segments of a row-split product, a power of two up to 8 */
     uint32_t attn_tile;     /* keys in an absolute tile: 64 */
-    uint32_t attn_segment;  /* keys in an absolute segment: 1024 */
+    uint32_t attn_segment;  /* keys in an absolute segment: 512 or 1024 */
     enum krn_dtype act;     /* what products read of their rows: f32, or what rows are rounded to */
     enum krn_dtype kv;      /* keys and values in pages, and their products: f32 or bf16 */
     uint32_t promotion;     /* promotion interval of narrow accumulators; 0: none */
@@ -47,9 +47,9 @@ struct krn_profile {
 
 struct krn_config;
 
-/* The largest V that DESIGN.md section 6 allows for this model: a power of two up to 8 that divides
- * the query heads, divides or is a multiple of the KV heads, and cuts heads*head_dim and ffn into
- * whole k_steps. */
+/* The largest V that doc/design.md section 6 allows for this model: a power of two up to 8 that
+ * divides the query heads, divides or is a multiple of the KV heads, and cuts heads*head_dim and
+ * ffn into whole k_steps. */
 uint32_t krn_profile_virtual_ranks_max(const struct krn_config *config, uint32_t k_step);
 
 /* Fills the profile of that name (NULL: the default) for a model; virtual_ranks 0 takes the model's
