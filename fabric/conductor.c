@@ -135,6 +135,20 @@ static void conductor_report(struct act_ctx *ctx, struct fab_conductor *c, enum 
         act_exit(ctx);
 }
 
+static void conductor_say(const struct fab_conductor *c, const char *text) {
+    if (c->config.say != NULL)
+        c->config.say(c->config.self, text);
+}
+
+/* Clients get a code alone, so what ends all work, or a lane whose retry failed, is said here. */
+static void conductor_tell(const struct fab_conductor *c, const struct gpu_plan *plan,
+                           enum status status, const char *text) {
+    bool lane_ends = (plan->flags & GPU_PLAN_ALONE) != 0 &&
+                     (status == STATUS_ROUND_FAILED || status == STATUS_NO_MEMORY);
+    if (lane_ends || status == STATUS_TIMEOUT || status == STATUS_DEVICE || status == STATUS_DESYNC)
+        conductor_say(c, text);
+}
+
 static void conductor_finish(struct act_ctx *ctx, struct fab_conductor *c) {
     uint32_t all = (1u << c->config.world) - 1;
     while (c->n > 0 && c->runs[0].answered == all) {
@@ -152,6 +166,7 @@ static void conductor_finish(struct act_ctx *ctx, struct fab_conductor *c) {
         if (status != STATUS_OK) {
             round->results[0]->status = status;
             round->results[0]->note = note;
+            conductor_tell(c, round->plan, status, note.text);
             fab_votes_failed(&c->votes, c->runs[0].number);
             conductor_voted(ctx, c);
         }
@@ -183,8 +198,7 @@ static void conductor_votes_late(struct act_ctx *ctx, struct fab_conductor *c) {
     struct status_note note = {{0}};
     c->votes_timer = 0;
     while (fab_votes_late(&c->votes, act_now_ns(ctx), &note))
-        if (c->config.say != NULL)
-            c->config.say(c->config.self, note.text);
+        conductor_say(c, note.text);
     conductor_voted(ctx, c);
 }
 
@@ -258,6 +272,12 @@ static void conductor_late(struct act_ctx *ctx, struct fab_conductor *c, uint64_
     }
     c->broken = true;
     c->silent_rank = (uint32_t)__builtin_ctz(~c->runs[0].answered);
+    struct status_note note;
+    status_say(&note, STATUS_TIMEOUT,
+               "plan %llu: rank %u has not answered within %llu ms; all work here ends",
+               (unsigned long long)number, c->silent_rank,
+               (unsigned long long)(c->config.deadline_ns / 1000000));
+    conductor_say(c, note.text);
     while (c->n > 0)
         conductor_report(ctx, c, STATUS_TIMEOUT, c->silent_rank);
 }

@@ -26,7 +26,8 @@ struct fab_conductor_config {
     const struct gpu_device *shapes;
     struct gpu_graph_settings graphs;
     uint64_t vote_deadline_ns;
-    /* Told in one sentence who was silent about a graph; NULL: nobody listens. On the worker. */
+    /* Told in one sentence who was silent about a graph or a plan, and why a plan failed that ends
+     * all work or a lane; NULL: nobody listens. On the worker. */
     void (*say)(void *self, const char *text);
     void *self;
 };

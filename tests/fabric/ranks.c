@@ -144,6 +144,7 @@ static const struct act_kind planner_kind = {.name = "planner", .receive = plann
 static void rig_say(void *self, const char *text) {
     struct ranks *rig = self;
     snprintf(rig->said, sizeof rig->said, "%s", text);
+    rig->n_said++;
 }
 
 void rig_set_up(struct ranks *rig, enum act_port port, uint32_t world, uint64_t seed,

@@ -59,7 +59,8 @@ struct ranks {
     struct fab_conductor *conductor;
     act_id_t conductor_id, planner_id;
     struct test_planner planner;
-    char said[320]; /* the conductor's last sentence about graphs */
+    char said[320]; /* the conductor's last sentence */
+    uint32_t n_said;
 };
 
 extern const struct gpu_limits rig_limits;

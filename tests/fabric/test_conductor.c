@@ -64,6 +64,7 @@ START_TEST(test_faults) {
         rig_start(&rig);
         act_rt_run(rig.rt);
         ck_assert_msg(planner_done(&rig.planner), "seed %llu", (unsigned long long)seed);
+        ck_assert_uint_eq(rig.n_said, 0); /* what is tried again is nobody's affair */
         failed += rig.planner.failed;
         voided += rig.planner.voided;
         rig_tear_down(&rig);
@@ -112,6 +113,9 @@ START_TEST(test_silence_is_named) {
         ck_assert_uint_eq(rig.planner.number, 8);
         ck_assert_uint_eq(rig.planner.ran, 8);
         ck_assert_uint_ge(rig.planner.timeouts, 2); /* later runs are answered too */
+        ck_assert_str_eq(rig.said, "plan 9: rank 1 has not answered within 0 ms; all work here "
+                                   "ends");
+        ck_assert_uint_eq(rig.n_said, 1);
         rig_tear_down(&rig);
     }
 }
@@ -139,6 +143,7 @@ START_TEST(test_desync_is_named) {
         ck_assert_ptr_nonnull(strstr(rig.planner.rounds[0]->results[0]->note.text, "rank 1") != NULL
                                   ? rig.planner.rounds[0]->results[0]->note.text
                                   : strstr(rig.planner.rounds[1]->results[0]->note.text, "rank 1"));
+        ck_assert_ptr_nonnull(strstr(rig.said, "rank 1 drew other tokens than rank 0"));
         rig_tear_down(&rig);
     }
 }
