@@ -39,6 +39,8 @@ enum {
 };
 static const uint64_t ENGINE_PIECE_NS = 250000000;
 static const uint64_t ENGINE_RANK_DEADLINE_NS = 30000000000;
+/* A round of the largest piece in fp32 may take a small GPU a minute; one that hangs never ends. */
+static const uint64_t ENGINE_CUDA_DEADLINE_NS = 120000000000;
 static const uint64_t ENGINE_FAKE_VOTE_NS = 2000000; /* the fake device's steps are short */
 
 struct lane_engine {
@@ -188,12 +190,12 @@ static enum status engine_size(struct lane_engine *e, struct status_note *note) 
     } else {
         uint64_t bytes = gpu_page_bytes(&e->model->config, &e->profile, page, 0, c->world);
         uint64_t budget = c->kv_bytes;
+        uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+        if (budget == 0 && c->kv_percent > 0)
+            budget = (e->cuda ? e->gpu.total_bytes : ram) / 100 * c->kv_percent;
         if (budget == 0) {
             budget = (uint64_t)ENGINE_CONTEXTS_DEFAULT * e->pages_per_slot * bytes;
-            uint64_t quarter =
-                (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
-            if (e->cuda)
-                quarter = e->gpu.free_bytes / 4;
+            uint64_t quarter = (e->cuda ? e->gpu.free_bytes : ram) / 4;
             budget = budget < quarter ? budget : quarter;
         }
         if (budget / bytes > UINT32_MAX / page - 1)
@@ -335,13 +337,21 @@ static enum status engine_check_graphs(const struct lane_engine *e, struct statu
     for (uint32_t r = 0; r < e->config.world; r++)
         of[r] = e->devices[r]->graphs;
     TRY(fab_votes_agree(of, e->config.world, note));
-    if (e->config.graphs_asked && e->config.graphs > 0 && d->ops->graph_key == NULL)
+    if (e->config.graphs_asked && e->config.graphs > 0 &&
+        (d->ops->graph_key == NULL || d->graphs.max == 0))
         return status_say(
             note, STATUS_UNSUPPORTED,
-            "graphs: the device %s has none; leave --graphs and ROUNDHOUSE_GRAPHS out "
+            "graphs: the device %s has none here; leave --graphs and ROUNDHOUSE_GRAPHS out "
             "or say off",
             d->ops->name);
     return STATUS_OK;
+}
+
+/* How long a rank may take for a plan. One CPU rank may compute on the conductor's own thread. */
+static uint64_t engine_deadline_ns(const struct lane_engine *e) {
+    if (e->cuda)
+        return ENGINE_CUDA_DEADLINE_NS;
+    return e->config.fake || e->config.world > 1 ? ENGINE_RANK_DEADLINE_NS : 0;
 }
 
 /* So many device pages are kept free by parking others. */
@@ -354,8 +364,7 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
     const struct lane_engine_config *c = &e->config;
     TRY(engine_check_graphs(e, note));
     struct fab_conductor_config fc = {.world = c->world,
-                                      .deadline_ns =
-                                          c->fake || c->world > 1 ? ENGINE_RANK_DEADLINE_NS : 0,
+                                      .deadline_ns = engine_deadline_ns(e),
                                       .chain_start = 0,
                                       .shapes = e->devices[0],
                                       .graphs = e->devices[0]->graphs,

@@ -41,6 +41,7 @@ struct lane_engine_config {
     /* KV budget of each rank; 0: room for 16 full contexts, at most a quarter of the memory, or of
      * what a GPU has free */
     uint64_t kv_bytes;
+    uint32_t kv_percent; /* or of the GPU's memory, on a CPU of the machine's; 0: not said */
     /* Host memory of each rank for pages that left the device; 0: none. With a disk at least enough
      * for what is on its way. Counts tokens with the fake device. */
     uint64_t ram_cache;
@@ -63,7 +64,7 @@ struct lane_engine_config {
     bool no_reuse;          /* the operator's switch: no prefix hits */
     const struct lane_policy *policy; /* NULL: the built-in one */
     const char *journal_path;         /* NULL: none */
-    uint32_t perturb;                 /* prove's own proof, see gpu_device_cpu_perturb */
+    uint32_t perturb;                 /* prove's own proof, see gpu/perturb.h */
     /* Captured graphs at most (gpu/graph.h); 0: every step is eager. graphs_asked: the operator
      * named it, so a device without graphs refuses; else it runs eagerly. */
     uint32_t graphs;
@@ -124,12 +125,12 @@ lane_engine_counters(const struct lane_engine *e); /* on the worker, or after it
  * fills at most n, returns how many. */
 uint32_t lane_engine_host_samples(const struct lane_engine *e, uint32_t lanes, uint64_t *ns,
                                   uint32_t n);
-/* Conservation of pages (tests): false and a sentence when the books do not balance. */
 /* The tiers in one line for a person; "" when there are none. */
 void lane_engine_tiers_text(const struct lane_engine *e, char *text, size_t bytes);
 bool lane_engine_has_disk(const struct lane_engine *e);
 /* Of the stores of all ranks; after the runtime has stopped. */
 void lane_engine_store_counts(const struct lane_engine *e, struct ses_store_counts *out);
+/* Conservation of pages (tests): false and a sentence when the books do not balance. */
 bool lane_engine_audit(const struct lane_engine *e, struct status_note *note);
 
 #endif

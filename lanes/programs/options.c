@@ -287,6 +287,18 @@ static enum status options_disk(const struct options *o, struct lane_engine_conf
     return STATUS_OK;
 }
 
+/* A size, or a share of the memory of a device that is not known yet. */
+static enum status options_device_cache(const struct options *o, struct lane_engine_config *c,
+                                        struct status_note *note) {
+    const char *text = options_text(o, OPT_device_cache, "");
+    uint64_t share = 0;
+    if (strchr(text, '%') == NULL)
+        return options_bytes(o, OPT_device_cache, 0, &c->kv_bytes, note);
+    TRY(options_bytes(o, OPT_device_cache, 100, &share, note));
+    c->kv_percent = (uint32_t)share;
+    return STATUS_OK;
+}
+
 enum status options_engine(const struct options *o, struct lane_engine_config *c,
                            struct status_note *note) {
     *c = (struct lane_engine_config){.model_path =
@@ -299,7 +311,7 @@ enum status options_engine(const struct options *o, struct lane_engine_config *c
     if (options_has(o, OPT_device_cache) && options_has(o, OPT_kv_bytes))
         return status_say(note, STATUS_BAD_REQUEST,
                           "--device-cache and --kv-bytes mean the same: give one of them");
-    TRY(options_bytes(o, OPT_device_cache, memory, &c->kv_bytes, note));
+    TRY(options_device_cache(o, c, note));
     TRY(options_bytes(o, OPT_ram_cache, memory, &c->ram_cache, note));
     TRY(options_disk(o, c, note));
     TRY(options_u32(o, OPT_lanes, 1, 256, &c->lanes_max, note));

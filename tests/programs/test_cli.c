@@ -3,6 +3,7 @@
  * that is wrong.
  */
 #include <jansson.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,6 +40,8 @@ static const struct {
     {"run --context 5000 hello", 71,
      "a context of 5000 tokens was asked for; the model was made for 4096"},
     {"run --kv-bytes 1K hello", 71, "holds no page"},
+    {"run --device-cache 0% hello", 64, "'0%' is no size and no percentage from 1% to 100%"},
+    {"run --device-cache 5%5 hello", 64, "'5%5' is not a whole number"},
     {"run --virtual-ranks 3 hello", 64, "3"},
     {"run --profile fast hello", 64, "portable"},
     {"run --ranks 3 hello", 64, "3 ranks were asked for"},
@@ -68,6 +71,25 @@ START_TEST(cli_bad_words_get_one_clear_line) {
         ck_assert_msg(end != NULL && end[1] == '\0', "'%s' says more than one line: %s",
                       cli_bad[_i].args, cli.text);
     }
+}
+END_TEST
+
+/* Tokens that a share of the memory holds. */
+static uint64_t device_cache_tokens(unsigned percent) {
+    static const char says[] = "session memory for ";
+    command_run(&cli,
+                "run --device cpu --device-cache %u%% --threads 1 --max-tokens 1 --greedy hello "
+                "2>&1 >/dev/null",
+                percent);
+    const char *at = strstr(cli.text, says);
+    ck_assert_msg(cli.code == 0 && at != NULL, "exit code %d: %s", cli.code, cli.text);
+    return strtoull(at + sizeof says - 1, NULL, 10);
+}
+
+START_TEST(cli_device_cache_is_a_share_of_the_memory) {
+    uint64_t one = device_cache_tokens(1), two = device_cache_tokens(2);
+    ck_assert_uint_ge(two, 2 * one); /* whole pages of 64 tokens */
+    ck_assert_uint_le(two, 2 * one + 64);
 }
 END_TEST
 
@@ -296,6 +318,7 @@ int main(void) {
     tcase_add_loop_test(tc, cli_bad_words_get_one_clear_line, 0,
                         sizeof cli_bad / sizeof cli_bad[0]);
     tcase_add_test(tc, cli_bench_shape);
+    tcase_add_test(tc, cli_device_cache_is_a_share_of_the_memory);
     tcase_add_test(tc, cli_help_names_every_program);
     tcase_add_test(tc, cli_output_that_cannot_be_written_is_said);
     tcase_add_test(tc, cli_run_takes_text_files_and_standard_input_alike);
