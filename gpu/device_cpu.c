@@ -266,6 +266,10 @@ static void *cut(unsigned char *base, uint64_t *at, uint64_t n, uint64_t size) {
     return base == NULL ? NULL : base + from;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
 static void place_mixture(struct cpu *c, unsigned char *base, uint64_t *at) {
     const struct krn_config *m = &c->model;
     struct cpu_mixture *mix = &c->mix;
@@ -293,7 +297,7 @@ static uint64_t place_buffers(struct cpu *c, unsigned char *base) {
     const struct gpu_limits *l = &c->limits;
     uint32_t d = c->model.head_dim, world = c->config.world;
     uint64_t at = 0, rows = l->rows, both = rows > l->draws ? rows : l->draws;
-    uint32_t q = c->heads * d, kv = c->kv_heads * d, ffn = c->model.ffn / world;
+    uint32_t q = c->heads * d, kv = c->kv_heads * d, ffn = krn_dense_width(&c->model) / world;
     uint32_t width[KRN_BUFS] = {[KRN_BUF_X] = c->model.hidden,
                                 [KRN_BUF_H] = c->model.hidden,
                                 [KRN_BUF_Q] = q,
@@ -304,15 +308,17 @@ static uint64_t place_buffers(struct cpu *c, unsigned char *base) {
                                 [KRN_BUF_U] = ffn,
                                 [KRN_BUF_R] = c->model.experts,
                                 [KRN_BUF_L] = (uint32_t)c->logits_stride * world};
+    c->mix.ld_inner = (c->model.ffn / world + KRN_BLOCK - 1) / KRN_BLOCK * KRN_BLOCK;
     for (int b = KRN_BUF_X; b < KRN_BUFS; b++) {
         c->ld[b] = (width[b] + KRN_BLOCK - 1) / KRN_BLOCK * KRN_BLOCK;
         uint64_t n = b == KRN_BUF_L ? CPU_LOGITS_ROWS : b == KRN_BUF_H ? both : rows;
+        uint64_t floats = n * c->ld[b];
         if (c->model.experts != 0 && (b == KRN_BUF_G || b == KRN_BUF_U))
-            n = rows * c->model.experts_used;
-        c->buf[b] = cut(base, &at, n * c->ld[b], sizeof(float));
+            floats = larger(floats, rows * c->model.experts_used * c->mix.ld_inner);
+        c->buf[b] = cut(base, &at, floats, sizeof(float));
     }
-    uint32_t widest = c->model.hidden > q ? c->model.hidden : q;
-    c->ld_rounded = c->matmul.row_bytes(widest > ffn ? widest : ffn);
+    uint64_t widest = larger(larger(c->model.hidden, q), larger(ffn, c->model.ffn / world));
+    c->ld_rounded = c->matmul.row_bytes((uint32_t)widest);
     c->rounded = cut(base, &at, both, c->ld_rounded);
     if (world > 1) {
         c->partial = cut(base, &at, rows * c->ld[KRN_BUF_X], sizeof(float));

@@ -94,7 +94,7 @@ static void run_gather(struct cpu *c, const struct cpu_stage *s, struct gpu_memb
 /* Gate, up and silu of one expert's slots, outputs of blocks [block0, block1). */
 static void run_inner(const struct cpu *c, const struct cpu_expert *e, uint32_t first,
                       uint32_t rows, uint32_t block0, uint32_t block1, void *scratch) {
-    size_t ld = c->ld[KRN_BUF_G];
+    size_t ld = c->mix.ld_inner;
     float *g = c->buf[KRN_BUF_G] + first * ld, *u = c->buf[KRN_BUF_U] + first * ld;
     struct krn_product p = {.x = c->mix.input + first * c->ld[KRN_BUF_H],
                             .ldx = c->ld[KRN_BUF_H],
@@ -147,7 +147,7 @@ static void run_round(struct cpu *c, const struct cpu_stage *s, struct gpu_membe
     while (gpu_team_take(m, slots, ceil_div(slots, m->size), &begin, &end))
         for (uint32_t i = begin; i < end; i++)
             for (uint32_t k = 0; k < down->segments; k++)
-                c->matmul.round(c->buf[KRN_BUF_G] + i * c->ld[KRN_BUF_G] + (size_t)k * part, part,
+                c->matmul.round(c->buf[KRN_BUF_G] + i * c->mix.ld_inner + (size_t)k * part, part,
                                 c->mix.inner +
                                     ((size_t)i * down->segments + k) * c->mix.inner_bytes);
     gpu_team_end(m);
@@ -165,9 +165,9 @@ static void sum_segment(const struct cpu *c, const struct cpu_stage *s, uint32_t
     for (uint32_t a = 0; a < *x->n_active; a++) {
         uint32_t e = x->active[a], first = x->first[e], rows = x->first[e + 1] - first;
         const struct krn_packed *w = &s->experts[e].down[segment];
-        struct krn_product p = {.x = c->buf[KRN_BUF_G] + first * c->ld[KRN_BUF_G] +
+        struct krn_product p = {.x = c->buf[KRN_BUF_G] + first * c->mix.ld_inner +
                                      (size_t)segment * w->k,
-                                .ldx = c->ld[KRN_BUF_G],
+                                .ldx = c->mix.ld_inner,
                                 .q = x->inner + (first * segments + segment) * x->inner_bytes,
                                 .ldq = segments * x->inner_bytes,
                                 .rows = rows,

@@ -28,6 +28,7 @@ struct cpu_mixture {
     unsigned char *rounded;      /* [slots]: input, c->ld_rounded apart */
     unsigned char *inner;        /* [slots][segments]: gate*up rounded, a segment alone */
     size_t inner_bytes;          /* of a segment */
+    uint64_t ld_inner;           /* floats from slot to slot of gate and up */
     float *input;                /* [slots][hidden] */
     float *one;                  /* [rows][hidden]: of one expert and segment */
     float *sums[4];              /* [rows][hidden] each: the tree's stack over segments */

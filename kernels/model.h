@@ -58,8 +58,11 @@ struct krn_config {
     uint32_t experts;      /* of each layer's MLP, ffn wide each; 0: one MLP without a router */
     uint32_t experts_used; /* by a row */
     bool experts_norm;     /* the used ones' weights sum to 1 */
-    int64_t bos;           /* -1: none */
-    uint32_t n_eos;        /* generation_config.json wins over config.json */
+    /* bit l: layer l of a mixture has one MLP without a router, dense_ffn wide; 0: no layer has */
+    uint32_t dense[KRN_LAYERS_MAX / 32];
+    uint32_t dense_ffn;
+    int64_t bos;    /* -1: none */
+    uint32_t n_eos; /* generation_config.json wins over config.json */
     uint32_t eos[KRN_EOS_MAX];
     bool has_sampling; /* defaults from generation_config.json */
     float temperature, top_p;
@@ -86,11 +89,20 @@ static inline bool krn_layer_windowed(const struct krn_config *c, uint32_t layer
     return (c->windowed[layer / 32] >> (layer % 32) & 1) != 0;
 }
 
+static inline bool krn_layer_dense(const struct krn_config *c, uint32_t layer) {
+    return c->experts == 0 || (c->dense[layer / 32] >> (layer % 32) & 1) != 0;
+}
+
+/* The width of an MLP without a router; 0 when no layer has one. */
+static inline uint32_t krn_dense_width(const struct krn_config *c) {
+    return c->experts == 0 ? c->ffn : c->dense_ffn;
+}
+
 /* The tensor of that name, or NULL. */
 const struct krn_tensor *krn_model_tensor(const struct krn_model *model, const char *name);
 
 /* A model with seeded random weights in memory (tests, prove, the simulation); only the shape
- * fields of config are read: family ("": llama), vocab ... experts_norm. Scales keep activations of
+ * fields of config are read: family ("": llama), vocab ... dense_ffn. Scales keep activations of
  * order one. */
 enum status krn_model_synthetic(const struct krn_config *config, enum krn_dtype dtype,
                                 uint64_t seed, struct krn_model **out, struct status_note *note);

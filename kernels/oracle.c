@@ -38,7 +38,7 @@ static uint64_t buf_floats(const struct krn_config *c, enum krn_buf b) {
         return (uint64_t)c->kv_heads * c->head_dim;
     case KRN_BUF_G:
     case KRN_BUF_U:
-        return c->ffn;
+        return c->ffn > c->dense_ffn ? c->ffn : c->dense_ffn;
     case KRN_BUF_R:
         return c->experts;
     case KRN_BUF_L:
@@ -247,7 +247,7 @@ static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t toke
         attend(o, op);
         break;
     case KRN_OP_GATE:
-        (op->gelu ? krn_oracle_gate_gelu : krn_oracle_gate)(dst, o->buf[KRN_BUF_U], c->ffn);
+        (op->gelu ? krn_oracle_gate_gelu : krn_oracle_gate)(dst, o->buf[KRN_BUF_U], op->n);
         break;
     case KRN_OP_EXPERTS:
         experts(o, op, src, dst);

@@ -35,7 +35,7 @@ const char *krn_profile_name(unsigned i) {
 static int allows(const struct krn_config *c, uint32_t k_step, uint32_t v) {
     uint32_t q = c->heads * c->head_dim;
     return c->heads % v == 0 && (c->kv_heads % v == 0 || v % c->kv_heads == 0) &&
-           q % (v * k_step) == 0 && c->ffn % (v * k_step) == 0;
+           q % (v * k_step) == 0 && c->ffn % (v * k_step) == 0 && c->dense_ffn % (v * k_step) == 0;
 }
 
 uint32_t krn_profile_virtual_ranks_max(const struct krn_config *config, uint32_t k_step) {
@@ -70,10 +70,17 @@ enum status krn_profile_open(const char *name, const struct krn_config *config,
     uint32_t k_step = profiles[i].k_step;
     uint32_t max = krn_profile_virtual_ranks_max(config, k_step);
     uint32_t v = virtual_ranks != 0 ? virtual_ranks : max;
+    if (!allows(config, k_step, 1))
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "profile %s walks in K-steps of %u: this model's products of %u (heads) "
+                          "and %u (MLP) inputs are not whole steps",
+                          profiles[i].name, k_step, config->heads * config->head_dim,
+                          config->ffn % k_step != 0 ? config->ffn : krn_dense_width(config));
     if (v > KRN_V_MAX || (v & (v - 1)) != 0 || !allows(config, k_step, v))
         return status_say(note, STATUS_BAD_REQUEST,
-                          "%u virtual ranks do not divide this model; take a power of two up to %u",
-                          virtual_ranks, max);
+                          "%u virtual ranks do not cut this model's heads, and its row-split "
+                          "products into whole K-steps of %u; take a power of two up to %u",
+                          virtual_ranks, k_step, max);
     struct krn_profile p = {.version = profiles[i].version,
                             .lanes = KRN_LANES,
                             .block = KRN_BLOCK,

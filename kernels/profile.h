@@ -49,7 +49,7 @@ struct krn_config;
 
 /* The largest V that doc/design.md section 6 allows for this model: a power of two up to 8 that
  * divides the query heads, divides or is a multiple of the KV heads, and cuts heads*head_dim and
- * ffn into whole k_steps. */
+ * ffn (of dense layers between a mixture's too) into whole k_steps; 1 where none does. */
 uint32_t krn_profile_virtual_ranks_max(const struct krn_config *config, uint32_t k_step);
 
 /* Fills the profile of that name (NULL: the default) for a model; virtual_ranks 0 takes the model's

@@ -98,7 +98,7 @@ static uint32_t dim_size(const struct krn_config *c, enum dim d) {
     case DIM_KV:
         return c->kv_heads * c->head_dim;
     case DIM_FFN:
-        return c->ffn;
+        return krn_dense_width(c);
     case DIM_HEAD:
         return c->head_dim;
     case DIM_EXPERTS:
@@ -109,7 +109,8 @@ static uint32_t dim_size(const struct krn_config *c, enum dim d) {
     return 0;
 }
 
-static bool slot_used(const struct krn_decoder *d, const struct krn_config *c, enum slot s) {
+static bool slot_used(const struct krn_decoder *d, const struct krn_config *c, uint32_t layer,
+                      enum slot s) {
     switch (slots[s].when) {
     case ATTN_BIAS:
         return c->attn_bias;
@@ -124,9 +125,9 @@ static bool slot_used(const struct krn_decoder *d, const struct krn_config *c, e
     case SANDWICH:
         return d->sandwich;
     case DENSE:
-        return c->experts == 0;
+        return krn_layer_dense(c, layer);
     case MIXTURE:
-        return c->experts != 0;
+        return !krn_layer_dense(c, layer);
     case ALWAYS:
         break;
     }
@@ -159,6 +160,53 @@ static enum krn_role norm_role(const struct krn_decoder *d) {
     return d->one_more ? KRN_ROLE_NORM_MORE : KRN_ROLE_NORM;
 }
 
+/* The slots that a layer uses, and how many weights it has with its experts'. */
+static uint32_t layer_slots(const struct krn_decoder *d, const struct krn_config *c, uint32_t layer,
+                            enum slot used[SLOTS], uint32_t *n_weights) {
+    uint32_t n = 0;
+    for (enum slot s = 0; s < SLOTS; s++)
+        if (slot_used(d, c, layer, s))
+            used[n++] = s;
+    *n_weights = n + (krn_layer_dense(c, layer) ? 0 : EXPERT_PARTS * c->experts);
+    return n;
+}
+
+/* A weight of a layer: its experts' stand behind the others. */
+static void layer_weight_of(const struct krn_decoder *d, const struct krn_config *c, uint32_t layer,
+                            uint32_t index, struct krn_weight *out) {
+    enum slot used[SLOTS];
+    uint32_t n_weights, n = layer_slots(d, c, layer, used, &n_weights);
+    char name[sizeof out->name];
+    if (index >= n) {
+        enum part part = (index - n) % EXPERT_PARTS;
+        expert_name(d, name, sizeof name, layer, (index - n) / EXPERT_PARTS, part);
+        if (part == EXPERT_DOWN)
+            top_weight(out, name, KRN_ROLE_OUT, c->hidden, c->ffn);
+        else
+            top_weight(out, name, KRN_ROLE_IN, c->ffn, c->hidden);
+        return;
+    }
+    enum slot s = used[index];
+    slot_name(d, name, sizeof name, layer, s);
+    enum krn_role role = slots[s].role == KRN_ROLE_NORM ? norm_role(d) : slots[s].role;
+    top_weight(out, name, role, dim_size(c, slots[s].out), dim_size(c, slots[s].in));
+}
+
+/* The layer of a weight behind the top ones, and in *index its place there. */
+static uint32_t layer_of(const struct krn_decoder *d, const struct krn_config *c, uint32_t *index) {
+    enum slot used[SLOTS];
+    uint32_t layer = 0, n;
+    layer_slots(d, c, layer, used, &n);
+    if (c->dense_ffn == 0) { /* all layers have as many */
+        layer = *index / n;
+        *index %= n;
+        return layer;
+    }
+    for (; layer < c->layers && *index >= n; layer_slots(d, c, ++layer, used, &n))
+        *index -= n;
+    return layer;
+}
+
 bool krn_decoder_weight(const struct krn_decoder *d, const struct krn_config *c, uint32_t index,
                         struct krn_weight *out) {
     if (index == 0) {
@@ -175,29 +223,10 @@ bool krn_decoder_weight(const struct krn_decoder *d, const struct krn_config *c,
         return true;
     }
     index -= !c->tied;
-    enum slot used[SLOTS];
-    uint32_t n = 0;
-    for (enum slot s = 0; s < SLOTS; s++)
-        if (slot_used(d, c, s))
-            used[n++] = s;
-    uint32_t a_layer = n + EXPERT_PARTS * c->experts, layer = index / a_layer;
-    char name[sizeof out->name];
+    uint32_t layer = layer_of(d, c, &index);
     if (layer >= c->layers)
         return false;
-    index %= a_layer;
-    if (index >= n) {
-        enum part part = (index - n) % EXPERT_PARTS;
-        expert_name(d, name, sizeof name, layer, (index - n) / EXPERT_PARTS, part);
-        if (part == EXPERT_DOWN)
-            top_weight(out, name, KRN_ROLE_OUT, c->hidden, c->ffn);
-        else
-            top_weight(out, name, KRN_ROLE_IN, c->ffn, c->hidden);
-        return true;
-    }
-    enum slot s = used[index];
-    slot_name(d, name, sizeof name, layer, s);
-    enum krn_role role = slots[s].role == KRN_ROLE_NORM ? norm_role(d) : slots[s].role;
-    top_weight(out, name, role, dim_size(c, slots[s].out), dim_size(c, slots[s].in));
+    layer_weight_of(d, c, layer, index, out);
     return true;
 }
 
@@ -225,7 +254,7 @@ static const struct krn_tensor *weight(const struct build *b, const char *name) 
 }
 
 static const struct krn_tensor *layer_weight(const struct build *b, uint32_t layer, enum slot s) {
-    if (s == SLOTS || !slot_used(b->decoder, &b->model->config, s))
+    if (s == SLOTS || !slot_used(b->decoder, &b->model->config, layer, s))
         return NULL;
     char name[sizeof((struct krn_weight *)0)->name];
     slot_name(b->decoder, name, sizeof name, layer, s);
@@ -312,7 +341,7 @@ static void emit_experts(struct build *b, uint32_t l) {
 }
 
 static void emit_mlp(struct build *b, uint32_t l) {
-    if (b->model->config.experts != 0) {
+    if (!krn_layer_dense(&b->model->config, l)) {
         emit_product(b, l, ROUTER, SLOTS, KRN_BUF_H, KRN_BUF_R, KRN_SPLIT_NONE);
         emit_experts(b, l);
         return;
@@ -320,7 +349,7 @@ static void emit_mlp(struct build *b, uint32_t l) {
     emit_product(b, l, GATE, GATE_BIAS, KRN_BUF_H, KRN_BUF_G, KRN_SPLIT_COLUMNS);
     emit_product(b, l, UP, UP_BIAS, KRN_BUF_H, KRN_BUF_U, KRN_SPLIT_COLUMNS);
     struct krn_op *gate = emit(b, KRN_OP_GATE, l, KRN_BUF_U, KRN_BUF_G);
-    gate->n = b->model->config.ffn;
+    gate->n = krn_dense_width(&b->model->config);
     gate->split = KRN_SPLIT_COLUMNS;
     gate->gelu = b->decoder->gelu;
     emit_out(b, l, DOWN, DOWN_BIAS, POST_MLP_NORM, KRN_BUF_G);
@@ -357,9 +386,10 @@ enum status krn_decoder_build(const struct krn_family *family, const struct krn_
     const struct krn_config *c = &model->config;
     CHECK((c->experts != 0) == (decoder->experts != NULL) && !(c->experts != 0 && c->mlp_bias));
     TRY(krn_expect_weights(family, model, note));
-    uint32_t a_layer = (c->experts != 0 ? OPS_OF_EXPERTS : OPS_A_LAYER) +
-                       (decoder->head_norms ? 2 : 0) + (decoder->sandwich ? 2 : 0);
-    struct build b = {.decoder = decoder, .model = model, .max = c->layers * a_layer + OPS_AROUND};
+    uint32_t more = (decoder->head_norms ? 2 : 0) + (decoder->sandwich ? 2 : 0);
+    struct build b = {.decoder = decoder, .model = model, .max = OPS_AROUND};
+    for (uint32_t l = 0; l < c->layers; l++)
+        b.max += (krn_layer_dense(c, l) ? OPS_A_LAYER : OPS_OF_EXPERTS) + more;
     b.ops = calloc(b.max, sizeof *b.ops);
     b.experts = calloc((size_t)c->layers * c->experts + 1, sizeof *b.experts);
     if (b.ops == NULL || b.experts == NULL) {

@@ -109,6 +109,29 @@ static enum status window_check(const char *file, const struct krn_config *c,
                : range(file, "sliding_window", c->window, KRN_CONTEXT_MAX, note);
 }
 
+/* Layers without experts between those of a mixture. */
+static enum status dense_check(const char *file, const struct krn_config *c,
+                               struct status_note *note) {
+    uint32_t dense = 0;
+    for (uint32_t l = 0; l < KRN_LAYERS_MAX; l++) {
+        bool said = (c->dense[l / 32] >> (l % 32) & 1) != 0;
+        if (said && (l >= c->layers || c->experts == 0))
+            return outside(file, "mlp_only_layers", l,
+                           c->experts == 0 ? "but the family has no experts"
+                                           : "a layer that is not there",
+                           note);
+        dense += said;
+    }
+    if (dense != 0 && dense == c->layers)
+        return status_say(note, STATUS_BAD_MODEL,
+                          "%s: no layer has experts; such a model is none of this family", file);
+    if (dense == 0 && c->dense_ffn != 0)
+        return outside(file, "the width of dense layers", c->dense_ffn, "but none is dense", note);
+    return dense == 0
+               ? STATUS_OK
+               : range(file, "the width of dense layers", c->dense_ffn, KRN_CONFIG_FFN_MAX, note);
+}
+
 static enum status experts_check(const char *file, const struct krn_config *c,
                                  struct status_note *note) {
     const struct krn_family *family = krn_family_named(c->family[0] == '\0' ? "llama" : c->family);
@@ -121,6 +144,7 @@ static enum status experts_check(const char *file, const struct krn_config *c,
         return status_say(note, STATUS_BAD_MODEL,
                           "%s: num_experts_per_tok is %u, outside 1 to the %u experts", file,
                           c->experts_used, c->experts);
+    TRY(dense_check(file, c, note));
     return c->experts_used <= KRN_EXPERTS_USED_MAX
                ? STATUS_OK
                : range(file, "num_experts_per_tok", c->experts_used, KRN_EXPERTS_USED_MAX, note);
@@ -154,7 +178,8 @@ enum windows {
     WINDOWS_ALL,      /* sliding_window is for every layer; 4096 when the key is missing */
     WINDOWS_NAMED,    /* sliding_window is for every layer; none when the key is missing */
     WINDOWS_SWITCHED, /* use_sliding_window; layer_types, or all layers from max_window_layers on */
-    WINDOWS_PATTERN   /* layer_types, or all layers but each sliding_window_pattern-th */
+    WINDOWS_SWITCHED_ALL, /* use_sliding_window, for every layer whatever max_window_layers says */
+    WINDOWS_PATTERN       /* layer_types, or all layers but each sliding_window_pattern-th */
 };
 enum biases {
     BIASES_KEYS,      /* attention_bias for q, k, v and o; mlp_bias */
@@ -165,7 +190,8 @@ enum biases {
 enum experts {
     EXPERTS_NONE,
     EXPERTS_QWEN,   /* num_experts (newer files: num_local_experts), moe_intermediate_size,
-                       norm_topk_prob; dense layers refused */
+                       norm_topk_prob; mlp_only_layers and those that decoder_sparse_step leaves
+                       out are intermediate_size wide */
     EXPERTS_MIXTRAL /* num_local_experts; intermediate_size is an expert's */
 };
 struct dialect {
@@ -206,13 +232,13 @@ static const struct dialect dialects[] = {
      {"use_mrope", "mlp_bias"}},
     {"qwen3", WINDOWS_SWITCHED, BIASES_ATTENTION, EXPERTS_NONE, true, true, false, {"mlp_bias"}},
     {"qwen3_moe",
-     WINDOWS_SWITCHED,
+     WINDOWS_SWITCHED_ALL,
      BIASES_ATTENTION,
      EXPERTS_QWEN,
      true,
      true,
      false,
-     {"mlp_bias", "use_sliding_window"}},
+     {"mlp_bias"}},
     {"gemma3",
      WINDOWS_PATTERN,
      BIASES_ATTENTION,
@@ -329,7 +355,7 @@ static void read_windows(struct krn_fields *f, const struct dialect *d, struct k
     const json_t *types = krn_field(f, "layer_types");
     bool on = d->windows == WINDOWS_PATTERN;
     bool all = d->windows == WINDOWS_ALL || d->windows == WINDOWS_NAMED;
-    if (d->windows == WINDOWS_SWITCHED)
+    if (d->windows == WINDOWS_SWITCHED || d->windows == WINDOWS_SWITCHED_ALL)
         on = krn_field_bool_or(f, "use_sliding_window", false);
     if (all) /* null is off, missing is not */
         on = krn_field(f, "sliding_window") != NULL ||
@@ -450,8 +476,30 @@ static void read_rope(struct krn_fields *f, const struct dialect *d, struct krn_
                      &c->rope);
 }
 
-/* Every layer is a mixture, or the file is refused. ffn becomes an expert's width: what
- * intermediate_size says of dense layers is for none. */
+/* Which layers of a mixture have no experts. */
+static void read_dense(struct krn_fields *f, struct krn_config *c) {
+    uint32_t step = krn_field_u32_or(f, "decoder_sparse_step", 1, 1, UINT32_MAX);
+    const json_t *list = krn_field(f, "mlp_only_layers");
+    if (list != NULL && !json_is_array(list))
+        krn_field_fault(f, STATUS_BAD_FILE, "mlp_only_layers", "is not a list");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        json_int_t layer = json_is_integer(one) ? json_integer_value(one) : -1;
+        if (layer < 0 || layer >= c->layers)
+            krn_field_fault(f, STATUS_BAD_MODEL, "mlp_only_layers",
+                            "holds something else than numbers of the %u layers", c->layers);
+        else
+            c->dense[layer / 32] |= 1U << (layer % 32);
+    }
+    for (uint32_t l = 0; l < c->layers && f->status == STATUS_OK; l++) {
+        if ((l + 1) % step != 0)
+            c->dense[l / 32] |= 1U << (l % 32);
+        if (krn_layer_dense(c, l))
+            c->dense_ffn = c->ffn;
+    }
+}
+
+/* ffn becomes an expert's width; intermediate_size is for dense layers. */
 static void read_experts(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {
     if (d->experts == EXPERTS_NONE)
         return;
@@ -467,16 +515,8 @@ static void read_experts(struct krn_fields *f, const struct dialect *d, struct k
     c->experts_norm = !qwen || krn_field_bool_or(f, "norm_topk_prob", false);
     if (!qwen)
         return;
+    read_dense(f, c);
     c->ffn = krn_field_u32(f, "moe_intermediate_size", 1, KRN_CONFIG_FFN_MAX);
-    if (krn_field_u32_or(f, "decoder_sparse_step", 1, 0, UINT32_MAX) != 1)
-        krn_field_fault(f, STATUS_BAD_MODEL, "decoder_sparse_step",
-                        "is not 1; this build knows experts in every layer");
-    const json_t *dense = krn_field(f, "mlp_only_layers");
-    if (dense != NULL && json_array_size(dense) != 0)
-        krn_field_fault(f, STATUS_BAD_MODEL, "mlp_only_layers",
-                        "names layers; this build knows experts in every layer");
-    else if (dense != NULL && !json_is_array(dense))
-        krn_field_fault(f, STATUS_BAD_FILE, "mlp_only_layers", "is not a list");
 }
 
 static void read_shape(struct krn_fields *f, const struct dialect *d, struct krn_config *c) {

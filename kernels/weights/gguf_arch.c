@@ -154,12 +154,13 @@ static const char *const top_names[][2] = {
     {"output.weight", "lm_head.weight"},
 };
 
-static bool slot_here(const struct krn_gguf_arch *a, const struct krn_config *c, size_t slot) {
+static bool slot_here(const struct krn_gguf_arch *a, const struct krn_config *c, uint32_t layer,
+                      size_t slot) {
     switch (slots[slot].when) {
     case DENSE:
-        return c->experts == 0;
+        return krn_layer_dense(c, layer);
     case MIXTURE:
-        return c->experts != 0;
+        return !krn_layer_dense(c, layer);
     case HEAD_NORMS:
         return a->head_norms;
     case GEMMA:
@@ -248,7 +249,7 @@ static bool place_slot(const struct krn_gguf_arch *a, const struct krn_config *c
                        uint32_t layer, struct krn_gguf_place *out) {
     for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
         size_t n = strlen(slots[i].file);
-        if (strncmp(at, slots[i].file, n) != 0 || !slot_here(a, c, i))
+        if (strncmp(at, slots[i].file, n) != 0 || !slot_here(a, c, layer, i))
             continue;
         if (strcmp(at + n, ".weight") != 0 && (strcmp(at + n, ".bias") != 0 || !bias_here(c, i)))
             continue;
@@ -266,7 +267,20 @@ static bool place_slot(const struct krn_gguf_arch *a, const struct krn_config *c
         out->one_more = a->gemma && slots[i].kind == NORM;
         return true;
     }
-    return c->experts != 0 && place_lone_expert(c, at, layer, out);
+    return !krn_layer_dense(c, layer) && place_lone_expert(c, at, layer, out);
+}
+
+/* "blk.N." and what follows it; NULL when the name is none of a layer. */
+static const char *behind_layer(const char *name, uint32_t layers, uint32_t *layer) {
+    const char *at = name + 4;
+    if (strncmp(name, "blk.", 4) != 0 || !take_number(&at, layers - 1, layer) || *at != '.')
+        return NULL;
+    return at + 1;
+}
+
+bool krn_gguf_dense_layer(const char *name, uint32_t layers, uint32_t *layer) {
+    const char *at = layers == 0 ? NULL : behind_layer(name, layers, layer);
+    return at != NULL && strcmp(at, "ffn_gate.weight") == 0;
 }
 
 bool krn_gguf_place(const struct krn_gguf_arch *a, const struct krn_config *c, const char *name,
@@ -280,8 +294,6 @@ bool krn_gguf_place(const struct krn_gguf_arch *a, const struct krn_config *c, c
         }
     }
     uint32_t layer;
-    const char *at = name + 4;
-    if (strncmp(name, "blk.", 4) != 0 || !take_number(&at, c->layers - 1, &layer) || *at != '.')
-        return false;
-    return place_slot(a, c, at + 1, layer, out);
+    const char *at = behind_layer(name, c->layers, &layer);
+    return at != NULL && place_slot(a, c, at, layer, out);
 }

@@ -55,6 +55,8 @@ struct krn_gguf_place {
 /* False for a tensor that a model of this configuration does not have. */
 bool krn_gguf_place(const struct krn_gguf_arch *a, const struct krn_config *c, const char *name,
                     struct krn_gguf_place *out);
+/* Whether a tensor's name says that a layer, of a mixture's, has one MLP alone. */
+bool krn_gguf_dense_layer(const char *name, uint32_t layers, uint32_t *layer);
 /* The name of expert e. */
 void krn_gguf_expert_name(const struct krn_gguf_place *place, uint32_t e,
                           char out[KRN_GGUF_PLACE_NAME]);

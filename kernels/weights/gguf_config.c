@@ -104,8 +104,20 @@ static void read_vocab(struct reading *in, struct krn_config *c) {
     c->vocab = (uint32_t)table->dims[0];
 }
 
-/* ffn is an expert's width where there are experts: what a file says of dense layers is for none.
- */
+/* Layers with one MLP between those with experts: no key names them, their tensors do. */
+static void read_dense(struct reading *in, struct krn_config *c) {
+    const struct krn_table *table = &in->r->g->table;
+    for (uint32_t i = 0; i < table->n; i++) {
+        uint32_t layer;
+        if (krn_gguf_dense_layer(table->entries[i].name, c->layers, &layer))
+            c->dense[layer / 32] |= 1U << (layer % 32);
+    }
+    for (uint32_t l = 0; l < c->layers && c->dense_ffn == 0; l++)
+        if (krn_layer_dense(c, l))
+            c->dense_ffn = number(in, "feed_forward_length", KRN_CONFIG_FFN_MAX);
+}
+
+/* ffn is an expert's width where there are experts. */
 static void read_experts(struct reading *in, struct krn_config *c) {
     struct krn_gguf_reader *r = in->r;
     bool always = in->a->experts == KRN_GGUF_EXPERTS;
@@ -119,6 +131,8 @@ static void read_experts(struct reading *in, struct krn_config *c) {
     c->experts_used = number(in, "expert_used_count", c->experts);
     if (always || find(in, "expert_feed_forward_length") != NULL)
         c->ffn = number(in, "expert_feed_forward_length", KRN_CONFIG_FFN_MAX);
+    if (always)
+        read_dense(in, c);
     c->experts_norm = krn_gguf_bool_or(r, key_of(in, "expert_weights_norm"), true);
     if (krn_gguf_real_or(r, key_of(in, "expert_weights_scale"), 1.0) != 1.0)
         krn_gguf_fault(r, STATUS_BAD_MODEL, in->key, "is not 1; this build scales no experts");

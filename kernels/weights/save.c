@@ -134,9 +134,13 @@ static int put(json_t *root, const char *key, json_t *value) {
     return json_object_set_new(root, key, value);
 }
 
+static bool mistral_like(const struct krn_config *c) {
+    return strcmp(c->family, "mistral") == 0 || strcmp(c->family, "mixtral") == 0;
+}
+
 /* The family's file has one window for every layer. */
 static bool window_for_all(const struct krn_config *c) {
-    return strcmp(c->family, "mistral") == 0 || strcmp(c->family, "mixtral") == 0;
+    return mistral_like(c) || strcmp(c->family, "qwen3_moe") == 0;
 }
 
 static json_t *layer_types_json(const struct krn_config *c) {
@@ -164,10 +168,17 @@ static int experts_json(const struct krn_config *c, json_t *root) {
               put(root, "num_experts_per_tok", json_integer(c->experts_used));
     if (!qwen)
         return bad;
+    uint64_t dense[KRN_LAYERS_MAX];
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < c->layers; l++)
+        if (krn_layer_dense(c, l))
+            dense[n++] = l;
+    if (n > 0)
+        bad |= put(root, "intermediate_size", json_integer(c->dense_ffn));
     return bad | put(root, "moe_intermediate_size", json_integer(c->ffn)) |
            put(root, "norm_topk_prob", json_boolean(c->experts_norm)) |
            put(root, "decoder_sparse_step", json_integer(1)) |
-           put(root, "mlp_only_layers", json_array());
+           put(root, "mlp_only_layers", list_json(dense, n));
 }
 
 /* What a family's file says beyond Llama's, and without the keys that it has not. False when there
@@ -182,9 +193,10 @@ static bool family_json(const struct krn_config *c, json_t *root) {
     int bad = put(root, "sliding_window", c->window == 0 ? json_null() : json_integer(c->window));
     if (c->experts != 0)
         bad |= experts_json(c, root);
-    if (window_for_all(c))
+    if (mistral_like(c))
         return bad == 0;
-    bad |= put(root, "layer_types", layer_types_json(c));
+    if (!window_for_all(c))
+        bad |= put(root, "layer_types", layer_types_json(c));
     bad |=
         gemma ? gemma_json(c, root) : put(root, "use_sliding_window", json_boolean(c->window != 0));
     return bad == 0;
@@ -343,7 +355,7 @@ static enum status write_shards(const struct krn_model *model, const char *dir, 
 /* What the family's config.json cannot say. */
 static enum status layout_check(const struct krn_config *c, const char *label,
                                 struct status_note *note) {
-    bool llama = strcmp(c->family, "llama") == 0, mistral = window_for_all(c);
+    bool llama = strcmp(c->family, "llama") == 0, mistral = mistral_like(c);
     bool qkv = strcmp(c->family, "qwen2") == 0;
     if (!qkv && c->attn_bias != c->attn_out_bias)
         return status_say(
@@ -356,11 +368,13 @@ static enum status layout_check(const struct krn_config *c, const char *label,
     bool all = true;
     for (uint32_t l = 0; l < c->layers; l++)
         all = all && krn_layer_windowed(c, l);
-    bool none = llama || strcmp(c->family, "qwen3_moe") == 0;
-    if (c->window != 0 && (none || (mistral && !all)))
+    if (c->window != 0 && (llama || (window_for_all(c) && !all)))
         return status_say(note, STATUS_UNSUPPORTED,
                           "%s: the layout of %s cannot say which layers have a window", label,
                           c->family);
+    if (c->dense_ffn != 0 && strcmp(c->family, "qwen3_moe") != 0)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "%s: the layout of %s has experts in every layer", label, c->family);
     if (strcmp(c->family, "mixtral") == 0 && !c->experts_norm)
         return status_say(note, STATUS_UNSUPPORTED,
                           "%s: the layout of mixtral has weights of experts that sum to 1", label);

@@ -143,6 +143,12 @@ static void hash_config(XXH3_state_t *h, const struct krn_config *c) {
         hash_u64(h, c->experts_used);
         hash_u64(h, c->experts_norm);
     }
+    if (c->dense_ffn != 0) {
+        hash_text(h, "dense");
+        hash_u64(h, c->dense_ffn);
+        for (uint32_t l = 0; l < c->layers; l++)
+            hash_u64(h, krn_layer_dense(c, l));
+    }
     if (c->score_scalar != 0) {
         hash_text(h, "score scalar");
         hash_u64(h, c->score_scalar);

@@ -136,6 +136,8 @@ static json_t *info_json(const struct info *x, const char *path) {
     if (c->experts != 0) {
         json_object_set_new(j, "experts", json_integer(c->experts));
         json_object_set_new(j, "experts_used", json_integer(c->experts_used));
+        if (c->dense_ffn != 0)
+            json_object_set_new(j, "dense_ffn", json_integer(c->dense_ffn));
     }
     if (c->window != 0)
         json_object_set_new(j, "window", json_integer(c->window));
@@ -159,10 +161,10 @@ static json_t *info_json(const struct info *x, const char *path) {
 }
 
 static void info_print(const json_t *j) {
-    static const char *const numbers[] = {"parameters",    "vocab",     "hidden",  "layers",
-                                          "heads",         "kv_heads",  "ffn",     "experts",
-                                          "experts_used",  "window",    "context", "tensors",
-                                          "virtual_ranks", "page_bytes"};
+    static const char *const numbers[] = {"parameters",   "vocab",         "hidden",    "layers",
+                                          "heads",        "kv_heads",      "ffn",       "experts",
+                                          "experts_used", "dense_ffn",     "window",    "context",
+                                          "tensors",      "virtual_ranks", "page_bytes"};
     static const char *const texts[] = {"model",       "architecture", "family",
                                         "fingerprint", "profile",      "template"};
     for (uint32_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {

@@ -48,7 +48,7 @@ static enum status run_add_text(struct run *r, const char *text, size_t bytes,
     const struct lane_tokenizer *t = lane_engine_tokenizer(r->engine);
     if (t == NULL)
         return status_say(note, STATUS_UNSUPPORTED,
-                          "the model has no tokenizer.json; give token ids with --tokens");
+                          "the model has no tokenizer; give token ids with --tokens");
     if (bytes == 0)
         return status_say(note, STATUS_EMPTY_PROMPT, "prompt %u is empty", r->n + 1);
     struct run_session *s = NULL;

@@ -347,7 +347,7 @@ static enum status show_all(struct show *w, int argc, char **argv) {
     w->json = options_has(&w->o, OPT_json_lines);
     TRY(loading_engine(&config, options_has(&w->o, OPT_quiet), &w->engine, &w->note));
     if (lane_engine_tokenizer(w->engine) == NULL)
-        return status_say(&w->note, STATUS_UNSUPPORTED, "%s has no tokenizer.json; show needs one",
+        return status_say(&w->note, STATUS_UNSUPPORTED, "%s has no tokenizer; show needs one",
                           config.model_path);
     TRY(options_sampling(&w->o, &lane_engine_model(w->engine)->config, &w->sampling, &w->note));
     printf("roundhouse: profile %s, context %u tokens, session memory for %llu\n",

@@ -88,6 +88,12 @@ const struct truth_shape truth_shapes[TRUTH_SHAPES] = {
       .head_dim = 16, .ffn = 64, .tied = false, .experts = 40, .experts_used = 8},
      KRN_F16,
      4},
+    {"qwen3_moe-dense", /* a wide MLP in the first layer, experts in the second; a window */
+     {BASE, .family = "qwen3_moe", .vocab = 64, .hidden = 48, .heads = 4, .kv_heads = 2,
+      .head_dim = 32, .ffn = 64, .tied = true, .experts = 6, .experts_used = 2,
+      .experts_norm = true, .dense = {1}, .dense_ffn = 192, .window = 60, .windowed = {3}},
+     KRN_BF16,
+     4},
     {"mixtral",
      {BASE, .family = "mixtral", .vocab = 90, .hidden = 72, .heads = 8, .kv_heads = 4,
       .head_dim = 16, .ffn = 256, .tied = false, .experts = 4, .experts_used = 2,

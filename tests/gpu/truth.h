@@ -9,7 +9,7 @@
 
 enum {
     TRUTH_LENGTH = 210,
-    TRUTH_SHAPES = 14,
+    TRUTH_SHAPES = 15,
     TRUTH_LLAMAS = 7,
     TRUTH_MIXTURE = 11,
     TRUTH_CONTEXT = 256

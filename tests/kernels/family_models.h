@@ -29,6 +29,8 @@ static const struct krn_config family_models[] = {
     {FAMILY_BASE("qwen3"), .attn_bias = true, .attn_out_bias = true, .window = 5, .windowed = {1}},
     {FAMILY_BASE("qwen3_moe"), .experts = 6, .experts_used = 3, .experts_norm = true},
     {FAMILY_BASE("qwen3_moe"), .tied = true, .experts = 5, .experts_used = 2},
+    {FAMILY_BASE("qwen3_moe"), .tied = true, .experts = 3, .experts_used = 2, .experts_norm = true,
+     .dense = {1}, .dense_ffn = 512, .window = 5, .windowed = {3}},
     {FAMILY_GEMMA, .tied = true, .window = 4, .windowed = {1}},
     {FAMILY_GEMMA, .attn_bias = true, .attn_out_bias = true},
 };

@@ -164,10 +164,11 @@ static double gate_of(const struct run *u, double g) {
 static void mlp(const struct run *u, const struct krn_tensor *const w[3],
                 const struct krn_tensor *const bias[3], double weight, const double *h,
                 double *out) {
-    double *g = room(u->c->ffn), *up = room(u->c->ffn), *y = room(u->c->hidden);
+    const uint64_t ffn = w[0]->dims[0];
+    double *g = room(ffn), *up = room(ffn), *y = room(u->c->hidden);
     product(u, w[0], bias[0], h, g);
     product(u, w[1], bias[1], h, up);
-    for (uint32_t i = 0; i < u->c->ffn; i++)
+    for (uint64_t i = 0; i < ffn; i++)
         g[i] = gate_of(u, g[i]) * up[i];
     product(u, w[2], bias[2], g, y);
     for (uint32_t i = 0; i < u->c->hidden; i++)
@@ -226,7 +227,7 @@ static void feed_forward(struct run *u, uint32_t l, double *x) {
          u->gemma ? find(u, LAYER "pre_feedforward_layernorm.weight", l)
                   : find(u, LAYER "post_attention_layernorm.weight", l),
          x, h, c->hidden);
-    if (c->experts != 0) {
+    if (c->experts != 0 && find(u, LAYER "mlp.gate_proj.weight", l) == NULL) {
         mixture(u, l, h, out);
     } else {
         static const char *const names[3] = {"gate_proj", "up_proj", "down_proj"};

@@ -149,7 +149,7 @@ void gguf_model_keys(struct gguf_make *m, const struct krn_config *c) {
     gguf_key_u32(m, arch_key(c, "block_count"), c->layers);
     gguf_key_u32(m, arch_key(c, "context_length"), c->context);
     gguf_key_u32(m, arch_key(c, "embedding_length"), c->hidden);
-    gguf_key_u32(m, arch_key(c, "feed_forward_length"), c->ffn);
+    gguf_key_u32(m, arch_key(c, "feed_forward_length"), c->dense_ffn != 0 ? c->dense_ffn : c->ffn);
     gguf_key_u32(m, arch_key(c, "attention.head_count"), c->heads);
     gguf_key_u32(m, arch_key(c, "attention.head_count_kv"), c->kv_heads);
     gguf_key_u32(m, arch_key(c, "attention.key_length"), c->head_dim);

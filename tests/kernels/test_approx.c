@@ -176,6 +176,18 @@ START_TEST(profiles) {
     static const uint32_t bad[] = {3, 16, 1u << 31};
     for (unsigned i = 0; i < 3; i++)
         ck_assert_int_eq(krn_profile_portable(&c, bad[i], &q, &note), STATUS_BAD_REQUEST);
+    ck_assert_msg(strstr(note.text, "K-steps of 16; take a power of two up to 8") != NULL, "%s",
+                  note.text);
+    struct krn_config odd = config(8, 8, 64, 1040), dense = c;
+    ck_assert_int_eq(krn_profile_open("q8", &odd, 0, &q, &note), STATUS_UNSUPPORTED);
+    ck_assert_msg(strstr(note.text, "profile q8") != NULL && strstr(note.text, "of 32") != NULL &&
+                      strstr(note.text, "1040") != NULL,
+                  "%s", note.text);
+    dense.experts = 4;
+    dense.dense_ffn = 208; /* 13 K-steps */
+    ck_assert_uint_eq(krn_profile_virtual_ranks_max(&dense, 16), 1);
+    ck_assert_int_eq(krn_profile_open("q8", &dense, 0, &q, &note), STATUS_UNSUPPORTED);
+    ck_assert_msg(strstr(note.text, "208") != NULL, "%s", note.text);
     ck_assert_int_eq(krn_profile_open(NULL, &c, 0, &q, &note), STATUS_OK);
     ck_assert_uint_eq(krn_profile_digest(&p), krn_profile_digest(&q));
     ck_assert_int_eq(krn_profile_open("portabel", &c, 0, &q, &note), STATUS_BAD_REQUEST);

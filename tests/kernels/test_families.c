@@ -39,6 +39,17 @@ static const struct member {
      true,
      12,
      {.attn_bias = true, .attn_out_bias = true, .experts = 2, .experts_used = 2}},
+    {"qwen3_moe",
+     "Qwen3MoeForCausalLM",
+     true,
+     12, /* and two more in layer 1 */
+     {.tied = true,
+      .experts = 3,
+      .experts_used = 2,
+      .dense = {2},
+      .dense_ffn = 112,
+      .window = 6,
+      .windowed = {3}}},
     {"mixtral",
      "MixtralForCausalLM",
      false,
@@ -63,6 +74,8 @@ static struct krn_config config_of(const struct member *m) {
     c.experts = m->set.experts;
     c.experts_used = m->set.experts_used;
     c.experts_norm = m->set.experts_norm;
+    c.dense[0] = m->set.dense[0];
+    c.dense_ffn = m->set.dense_ffn;
     if (strcmp(m->name, "gemma3") == 0) {
         c.has_local_rope = true;
         c.local_rope = (struct krn_rope){.kind = KRN_ROPE_PLAIN, .theta = 300.5};
@@ -108,7 +121,7 @@ START_TEST(test_ops) {
     struct krn_model *model = synthetic(&c);
     struct krn_net net;
     OK(krn_net_build(model, &net, &note));
-    ck_assert_uint_eq(net.n_ops, c.layers * m->ops + 3);
+    ck_assert_uint_eq(net.n_ops, c.layers * m->ops + 3 + (c.dense_ffn != 0 ? 2 : 0));
     for (uint32_t l = 0; l < c.layers; l++) {
         const struct krn_op *attend = find(&net, l, KRN_OP_ATTEND, KRN_BUF_A);
         ck_assert_uint_eq(attend->window, c.windowed[0] >> l & 1 ? c.window : 0);
@@ -221,13 +234,15 @@ END_TEST
 
 /* The window, the local angles and the scores' scale are part of what a model is. */
 START_TEST(test_fingerprint) {
-    enum { N = 11 };
+    enum { N = 13 };
     struct krn_config c[N];
     struct krn_model *m[N];
     for (int i = 0; i < N; i++)
         c[i] = config_of(&members[i < 4 ? 1 : i < 7 ? 6 : 8]);
     c[8].experts--;
     c[9].experts_used++;
+    c[11] = c[12] = config_of(&members[10]);
+    c[12].dense[0] = 1;
     c[10].experts_norm = false;
     c[1].window++;
     c[2].windowed[0] = 1;
@@ -258,7 +273,10 @@ START_TEST(test_save_refused) {
         {"qwen2", "biases", {.attn_bias = true, .mlp_bias = true}},
         {"qwen3", "attention_bias", {.attn_bias = true}},
         {"qwen3", "biases", {.mlp_bias = true}},
-        {"qwen3_moe", "window", {.window = 4, .windowed = {3}, .experts = 2, .experts_used = 1}},
+        {"qwen3_moe", "window", {.window = 4, .windowed = {2}, .experts = 2, .experts_used = 1}},
+        {"mixtral",
+         "every layer",
+         {.experts = 2, .experts_used = 1, .experts_norm = true, .dense = {2}, .dense_ffn = 48}},
         {"mixtral", "sum to 1", {.experts = 2, .experts_used = 1}},
         {"qwen3", "scales of attention", {.score_scalar = 16}},
         {"qwen3", "angles", {.has_local_rope = true}},
@@ -277,6 +295,9 @@ START_TEST(test_save_refused) {
         c.has_local_rope = cases[i].set.has_local_rope;
         c.experts = cases[i].set.experts;
         c.experts_used = cases[i].set.experts_used;
+        c.experts_norm = cases[i].set.experts_norm;
+        c.dense[0] = cases[i].set.dense[0];
+        c.dense_ffn = cases[i].set.dense_ffn;
         if (c.has_local_rope)
             c.local_rope = c.rope;
         struct krn_model *m = synthetic(&c);
@@ -354,6 +375,9 @@ static const struct {
      0, 0, false, false},
     {QWEN_MOE ",\"num_local_experts\":8,\"num_experts_per_tok\":8,\"moe_intermediate_size\":16}", 0,
      0, false, false},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":3,\"use_sliding_window\":true,\"sliding_window\":9,"
+                  "\"max_window_layers\":2}",
+     9, 15, false, false}, /* every layer, as the published code has it */
     {MIXTRAL ",\"num_experts_per_tok\":2}", 0, 0, false, false}, /* no window by default */
     {MIXTRAL ",\"num_experts_per_tok\":2,\"sliding_window\":null}", 0, 0, false, false},
     {MIXTRAL ",\"num_experts_per_tok\":2,\"sliding_window\":77}", 77, 15, false, false},
@@ -428,12 +452,21 @@ static const struct {
     {QWEN_EXPERTS ",\"num_experts_per_tok\":33}", {"num_experts_per_tok is 33"}},
     {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"num_local_experts\":9}",
      {"num_local_experts is not num_experts, 8"}},
-    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"decoder_sparse_step\":2}",
-     {"decoder_sparse_step is not 1"}},
-    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"mlp_only_layers\":[1]}", {"mlp_only_layers names"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"decoder_sparse_step\":0}",
+     {"decoder_sparse_step is 0"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"decoder_sparse_step\":5}",
+     {"no layer has experts"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"mlp_only_layers\":[0,1,2,3]}",
+     {"no layer has experts"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"mlp_only_layers\":[4]}",
+     {"mlp_only_layers holds", "4 layers"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"mlp_only_layers\":[-1]}",
+     {"mlp_only_layers holds", "4 layers"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"mlp_only_layers\":[\"1\"]}",
+     {"mlp_only_layers holds"}},
     {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"mlp_only_layers\":7}", {"mlp_only_layers is not"}},
-    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"use_sliding_window\":true,\"sliding_window\":9}",
-     {"use_sliding_window is set"}},
+    {QWEN_EXPERTS ",\"num_experts_per_tok\":2,\"use_sliding_window\":true,\"sliding_window\":0}",
+     {"sliding_window is 0"}},
     {QWEN_MOE ",\"num_experts\":8,\"num_experts_per_tok\":2}", {"moe_intermediate_size"}},
     {MIXTRAL "}", {"num_experts_per_tok"}},
     {MIXTRAL ",\"num_experts_per_tok\":5}", {"num_experts_per_tok is 5", "the 4 experts"}},
@@ -519,6 +552,60 @@ START_TEST(test_experts_check) {
 }
 END_TEST
 
+/* Which layers of a mixture have one MLP, and how wide. */
+START_TEST(test_dense_layers) {
+    static const struct {
+        const char *keys;
+        uint32_t dense;
+    } cases[] = {{"}", 0},
+                 {",\"mlp_only_layers\":[]}", 0},
+                 {",\"mlp_only_layers\":[0]}", 1},
+                 {",\"mlp_only_layers\":[3,1,1]}", 10},
+                 {",\"decoder_sparse_step\":2}", 5},
+                 {",\"decoder_sparse_step\":3}", 11},
+                 {",\"decoder_sparse_step\":4,\"mlp_only_layers\":[1]}", 7},
+                 {",\"decoder_sparse_step\":2,\"mlp_only_layers\":[3]}", 13}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct krn_config c;
+        char text[1024];
+        snprintf(text, sizeof text, "%s%s", QWEN_EXPERTS ",\"num_experts_per_tok\":2",
+                 cases[i].keys);
+        OK(parse(text, &c));
+        ck_assert_uint_eq(c.dense[0], cases[i].dense);
+        ck_assert_uint_eq(c.dense_ffn, cases[i].dense == 0 ? 0 : 96);
+        ck_assert_uint_eq(c.ffn, 48);
+        for (uint32_t l = 0; l < 4; l++)
+            ck_assert_int_eq(krn_layer_dense(&c, l), cases[i].dense >> l & 1);
+    }
+}
+END_TEST
+
+/* ... of configurations that were never a file. */
+START_TEST(test_dense_check) {
+    static const struct {
+        uint32_t experts, dense, ffn;
+        const char *word; /* NULL: good */
+    } cases[] = {{4, 2, 32, NULL},
+                 {4, 2, 0, "the width of dense layers is 0"},
+                 {4, 0, 32, "none is dense"},
+                 {4, 4, 32, "mlp_only_layers is 2"},
+                 {4, 3, 32, "no layer has experts"},
+                 {0, 2, 32, "experts"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct krn_config c = small_config();
+        snprintf(c.family, sizeof c.family, "%s", cases[i].experts != 0 ? "qwen3_moe" : "qwen3");
+        c.experts = cases[i].experts;
+        c.experts_used = cases[i].experts / 2;
+        c.dense[0] = cases[i].dense;
+        c.dense_ffn = cases[i].ffn;
+        ck_assert_int_eq(krn_config_check("c", &c, &note),
+                         cases[i].word == NULL ? STATUS_OK : STATUS_BAD_MODEL);
+        if (cases[i].word != NULL)
+            check_line((const char *[MODEL_DIR_WORDS]){cases[i].word}, "dense");
+    }
+}
+END_TEST
+
 /* What a mixture's layer does: the router into R, then every expert's three matrices. */
 START_TEST(test_mixture) {
     static const char *const names[2][4] = {
@@ -526,7 +613,7 @@ START_TEST(test_mixture) {
          "mlp.experts.%u.down_proj"},
         {"block_sparse_moe.gate", "block_sparse_moe.experts.%u.w1",
          "block_sparse_moe.experts.%u.w3", "block_sparse_moe.experts.%u.w2"}};
-    struct krn_config c = config_of(&members[8 + 2 * _i]);
+    struct krn_config c = config_of(&members[8 + 3 * _i]);
     struct krn_model *m = synthetic(&c);
     struct krn_net net;
     OK(krn_net_build(m, &net, &note));
@@ -595,6 +682,8 @@ int main(void) {
     tcase_add_test(t, test_window_check);
     tcase_add_test(t, test_experts_fields);
     tcase_add_test(t, test_experts_check);
+    tcase_add_test(t, test_dense_layers);
+    tcase_add_test(t, test_dense_check);
     tcase_add_loop_test(t, test_mixture, 0, 2);
     tcase_add_test(t, test_gemma);
     tcase_add_test(t, test_gemma_fields);

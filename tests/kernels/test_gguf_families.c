@@ -199,7 +199,7 @@ START_TEST(test_gemma_windows) {
     char dir[64];
     scratch_make(dir);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct krn_config c = family_models[11];
+        struct krn_config c = family_models[12];
         c.layers = 7;
         c.window = c.windowed[0] = 0;
         struct krn_model *made = synthetic(&c, KRN_F16);
@@ -265,9 +265,10 @@ static const struct {
     {3, KEY_GONE, "llama.expert_count", 0, {"tensor blk.0.ffn_"}},
     {9, KEY_GONE, "qwen3moe.expert_count", 0, {"qwen3moe.expert_count is missing"}},
     {9, KEY_GONE, "qwen3moe.expert_feed_forward_length", 0, {"expert_feed_forward_length", "miss"}},
-    {11, KEY_GONE, "gemma3.attention.sliding_window", 0, {"sliding_window", "missing"}},
-    {11, KEY_GONE, "gemma3.rope.freq_base", 0, {"gemma3.rope.freq_base", "missing"}},
-    {11, NORM_ODD, NULL, 0, {"norm.weight", "no 1 + w"}},
+    {12, KEY_GONE, "gemma3.attention.sliding_window", 0, {"sliding_window", "missing"}},
+    {12, KEY_GONE, "gemma3.rope.freq_base", 0, {"gemma3.rope.freq_base", "missing"}},
+    {12, NORM_ODD, NULL, 0, {"norm.weight", "no 1 + w"}},
+    {11, KEY_GONE, "qwen3moe.feed_forward_length", 0, {"feed_forward_length", "missing"}},
     {3, STACK_FLAT, NULL, 0, {"ffn_down_exps.weight is not 4 matrices"}},
     {9, STACK_SHORT, NULL, 0, {"ffn_down_exps.weight is not 6 matrices"}},
     {9, STACK_TURNED, NULL, 0, {"experts.0.down_proj.weight has shape [128, 512]"}},

@@ -57,6 +57,8 @@ static const struct {
      0, 0, 8, 3, true},
     {"families/qwen3-moe-softmax", 32, 4, 4, 16, false, false, false, KRN_ROPE_PLAIN, KRN_F32,
      "qwen3_moe", 0, 0, 5, 2, false},
+    {"families/qwen3-moe-dense", 32, 4, 2, 32, true, false, false, KRN_ROPE_PLAIN, KRN_BF16,
+     "qwen3_moe", 27, 3, 6, 2, true},
     {"families/mixtral", 32, 2, 1, 16, false, false, false, KRN_ROPE_PLAIN, KRN_F16, "mixtral", 0,
      0, 4, 2, true},
     {"families/mixtral-window", 32, 4, 2, 32, true, false, false, KRN_ROPE_PLAIN, KRN_BF16,

@@ -49,6 +49,10 @@ VARIANTS = {
     "qwen3-moe-softmax": ("qwen3_moe", torch.float32, dict(num_key_value_heads=4, head_dim=16, num_experts=5,
                           num_experts_per_tok=2, moe_intermediate_size=64, norm_topk_prob=False,
                           tie_word_embeddings=False)),
+    # an MLP without experts in the first layer; every layer within a window, whatever max_window_layers says
+    "qwen3-moe-dense": ("qwen3_moe", torch.bfloat16, dict(num_key_value_heads=2, head_dim=32, num_experts=6,
+                        num_experts_per_tok=2, moe_intermediate_size=32, norm_topk_prob=True, tie_word_embeddings=True,
+                        mlp_only_layers=[0], use_sliding_window=True, sliding_window=27, max_window_layers=1)),
     "mixtral": ("mixtral", torch.float16, dict(num_attention_heads=2, num_key_value_heads=1, num_local_experts=4, num_experts_per_tok=2,
                 intermediate_size=64, sliding_window=None, tie_word_embeddings=False)),
     # every layer within a window
