@@ -172,6 +172,9 @@ static enum status engine_choose(struct lane_engine *e, struct status_note *note
                           e->profile.name);
     if (s != STATUS_OK && c->device == LANE_DEVICE_CUDA)
         return status_say(note, s, "%s", e->no_gpu.text);
+    if (s != STATUS_OK && krn_profile_gpu(&e->profile))
+        return status_say(note, s, "profile %s runs on a GPU alone: %s", e->profile.name,
+                          e->no_gpu.text);
     if (e->cuda && !e->rows_asked) /* as many as fill its matrix units */
         c->round_tokens = c->piece_tokens = ENGINE_ROUND_TOKENS_CUDA;
     if (e->cuda)

@@ -161,6 +161,8 @@ static void serve_say_ready(const struct serve *s, const struct lane_engine_conf
                 lane_engine_context(s->engine));
         fprintf(stderr, "roundhouse: device %s: %s\n", lane_engine_device_name(s->engine),
                 lane_engine_device_words(s->engine));
+        if (lane_engine_device_why(s->engine)[0] != '\0')
+            fprintf(stderr, "roundhouse: no GPU is used: %s\n", lane_engine_device_why(s->engine));
         fprintf(stderr, "roundhouse: profile %s version %u, %u virtual ranks\n", p->name,
                 p->version, p->virtual_ranks);
         fprintf(stderr, "roundhouse: KV capacity %" PRIu64 " tokens, %.1f MiB in all\n",

@@ -42,6 +42,7 @@ static const struct {
     {"run --kv-bytes 1K hello", 71, "holds no page"},
     {"run --device-cache 0% hello", 64, "'0%' is no size and no percentage from 1% to 100%"},
     {"run --device-cache 5%5 hello", 64, "'5%5' is not a whole number"},
+    {"run --profile cuda-bf16-sm90 --device cpu hello", 64, "runs on a GPU: --device cuda"},
     {"run --virtual-ranks 3 hello", 64, "3"},
     {"run --profile fast hello", 64, "portable"},
     {"run --ranks 3 hello", 64, "3 ranks were asked for"},
@@ -71,6 +72,18 @@ START_TEST(cli_bad_words_get_one_clear_line) {
         ck_assert_msg(end != NULL && end[1] == '\0', "'%s' says more than one line: %s",
                       cli_bad[_i].args, cli.text);
     }
+}
+END_TEST
+
+/* Where there is no GPU that can run it, why is said. */
+START_TEST(cli_gpu_profile_says_why_not) {
+    command_run(&cli, "run --profile cuda-bf16-sm90 --max-tokens 1 --quiet hello 2>&1");
+    if (cli.code == 0)
+        TEST_SKIP("this machine runs the profile");
+    ck_assert_int_eq(cli.code, 64);
+    const char *says = "roundhouse run: profile cuda-bf16-sm90 runs on a GPU alone: ";
+    ck_assert_msg(strncmp(cli.text, says, strlen(says)) == 0 && strlen(cli.text) > strlen(says) + 9,
+                  "%s", cli.text);
 }
 END_TEST
 
@@ -318,6 +331,7 @@ int main(void) {
     tcase_add_loop_test(tc, cli_bad_words_get_one_clear_line, 0,
                         sizeof cli_bad / sizeof cli_bad[0]);
     tcase_add_test(tc, cli_bench_shape);
+    tcase_add_test(tc, cli_gpu_profile_says_why_not);
     tcase_add_test(tc, cli_device_cache_is_a_share_of_the_memory);
     tcase_add_test(tc, cli_help_names_every_program);
     tcase_add_test(tc, cli_output_that_cannot_be_written_is_said);
