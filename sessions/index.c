@@ -12,9 +12,6 @@
 
 #include "actors/check.h"
 
-/* Address space only; the file grows as it is used. */
-static const size_t INDEX_MAP_BYTES = (size_t)64 << 30;
-
 struct ses_index {
     MDB_env *env;
     MDB_dbi pages, spaces;
@@ -58,7 +55,7 @@ enum status ses_index_open(const char *path, bool read_only, struct ses_index **
     if (error == 0)
         error = mdb_env_set_maxdbs(x->env, 4);
     if (error == 0)
-        error = mdb_env_set_mapsize(x->env, INDEX_MAP_BYTES);
+        error = mdb_env_set_mapsize(x->env, SES_INDEX_MAP_BYTES);
     if (error == 0)
         error = mdb_env_open(x->env, path, MDB_NOTLS | (read_only ? MDB_RDONLY : 0), 0600);
     MDB_txn *txn = NULL;

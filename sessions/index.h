@@ -29,6 +29,12 @@ struct ses_index_space {
     char text[SES_INDEX_TEXT]; /* model, profile and KV type in words */
 };
 
+/* Address space of the index only; its file grows as it is used. */
+#define SES_INDEX_MAP_BYTES ((uint64_t)64 << 30)
+
+/* Before it is opened: BAD_FILE when any page of it is not what the format promises, so that the
+ * library, which trusts it, might read anywhere. OK when there is none. */
+enum status ses_index_check(const char *path, struct status_note *note);
 /* path: a directory, created when it is not there. read_only: beside a server that writes it. */
 enum status ses_index_open(const char *path, bool read_only, struct ses_index **out,
                            struct status_note *note);

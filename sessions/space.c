@@ -203,6 +203,15 @@ void ses_files_drop(struct ses_space_files *f, const struct ses_where *where) {
     s->live -= bytes;
 }
 
+uint32_t ses_files_next(const struct ses_space_files *f, uint32_t segment, uint64_t *bytes) {
+    for (uint32_t n = segment + 1; n <= f->last; n++)
+        if (f->segment[n].bytes > 0) {
+            *bytes = f->segment[n].filled;
+            return n;
+        }
+    return 0;
+}
+
 int ses_files_fd(struct ses_space_files *f, uint32_t segment) {
     struct segment *s = segment_of(f, segment);
     if (s->fd < 0) {

@@ -35,6 +35,8 @@ enum status ses_files_take(struct ses_space_files *f, uint32_t blocks, bool comp
                            struct ses_where *where, struct status_note *note);
 /* What was taken is not wanted (any more). */
 void ses_files_drop(struct ses_space_files *f, const struct ses_where *where);
+/* The segment after that number (0: the first), and the bytes of its file; 0: no more. */
+uint32_t ses_files_next(const struct ses_space_files *f, uint32_t segment, uint64_t *bytes);
 /* A file descriptor of the segment; negative errno. */
 int ses_files_fd(struct ses_space_files *f, uint32_t segment);
 /* Names of new segments are made durable, which a commit needs; removes empty ones. */

@@ -11,13 +11,12 @@
 #include "actors/check.h"
 #include "sessions/store_private.h"
 
-static const char STORE_MAGIC[8] = {'R', 'H', 'P', 'A', 'G', 'E', '1', '\n'};
 enum { COMPACTIONS_MAX = 4, STORE_COOKIE_GO_ON = 0, STORE_COOKIE_RETRY = 1, STORE_COOKIE_SLOW = 2 };
 static const uint64_t STORE_RETRY_NS = 1000000000, STORE_SLOW_NS = 5000000;
 
 /* ---- records ---- */
 
-static uint64_t header_sum(const unsigned char *header, uint64_t bytes) {
+uint64_t ses_store_header_sum(const unsigned char *header, uint64_t bytes) {
     struct store_header h;
     memcpy(&h, header, sizeof h);
     h.header_sum = 0;
@@ -39,12 +38,12 @@ void ses_store_header(const struct ses_store *s, const struct ses_record *r,
                              .blocks = where->blocks,
                              .page_bytes = s->config.page_bytes,
                              .sum = {where->sum[0], where->sum[1]}};
-    memcpy(h.magic, STORE_MAGIC, sizeof h.magic);
+    memcpy(h.magic, SES_STORE_MAGIC, sizeof h.magic);
     CHECK(sizeof h + r->n_tokens * sizeof *r->tokens <= s->header_bytes);
     memset(header, 0, s->header_bytes);
     memcpy(header, &h, sizeof h);
     memcpy(header + sizeof h, r->tokens, r->n_tokens * sizeof *r->tokens);
-    h.header_sum = header_sum(header, s->header_bytes);
+    h.header_sum = ses_store_header_sum(header, s->header_bytes);
     memcpy(header, &h, sizeof h);
 }
 
@@ -53,8 +52,8 @@ enum status ses_store_verify(struct ses_store *s, const struct ses_record *r,
                              uint64_t header_bytes, const unsigned char *page) {
     struct store_header h;
     memcpy(&h, header, sizeof h);
-    if (memcmp(h.magic, STORE_MAGIC, sizeof h.magic) != 0 || h.format != SES_STORE_FORMAT ||
-        h.header_sum != header_sum(header, header_bytes) || h.blocks != where->blocks ||
+    if (memcmp(h.magic, SES_STORE_MAGIC, sizeof h.magic) != 0 || h.format != SES_STORE_FORMAT ||
+        h.header_sum != ses_store_header_sum(header, header_bytes) || h.blocks != where->blocks ||
         memcmp(h.name, r->name.word, sizeof h.name) != 0 ||
         memcmp(h.key, r->space.key, sizeof h.key) != 0 || h.tenant != r->space.tenant ||
         memcmp(h.sum, where->sum, sizeof h.sum) != 0) {

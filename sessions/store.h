@@ -7,6 +7,9 @@
  *
  *   DIR/lock  DIR/format  DIR/index/  DIR/segment-00001 ...
  *
+ * An index that is damaged, gone or another's is not opened: it is laid aside, and a new one is
+ * made of what the segments' headers say, which are checksummed too. Pins are lost with it.
+ *
  * Order within one batch: write records, sync segments, sync names, commit the index (removals
  * first), answer; then unlink segments that nothing lies in any more. Compaction copies what
  * lives in a sparse segment, and is one more batch of that kind.
@@ -48,6 +51,7 @@ struct ses_store_counts {
     uint64_t bad_header, bad_sum, short_reads, lost_segments, bad_entries;
     uint64_t io_errors, refused; /* refused: budget or floor */
     uint64_t found, found_other, orphans;
+    uint64_t rebuilt, salvaged; /* indexes made anew from the segments, and records in them */
     uint64_t bytes, index_bytes;
     uint64_t marks; /* entries whose use or flags were written anew */
 };

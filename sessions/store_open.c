@@ -16,7 +16,13 @@
 #include "actors/check.h"
 #include "sessions/store_private.h"
 
-enum { PATH_BYTES = 4096, SEGMENT_BYTES_MAX = 256 << 20, SEGMENTS_WANTED = 16, SEGMENTS_MIN = 4 };
+enum {
+    PATH_BYTES = 4096,
+    SEGMENT_BYTES_MAX = 256 << 20,
+    SEGMENTS_WANTED = 16,
+    SEGMENTS_MIN = 4,
+    ASIDE_MAX = 8
+};
 static const char FORMAT_TEXT[] = "roundhouse session store, format 1\n";
 
 /* ---- sizes ---- */
@@ -188,10 +194,25 @@ static int by_depth(const void *a_, const void *b_) {
     return memcmp(&a->record.name, &b->record.name, sizeof a->record.name);
 }
 
-static enum status look(struct ses_store *s, struct status_note *note) {
-    uint64_t bad = 0;
+static bool count_space(void *self, const struct ses_index_space *space) {
+    (void)space;
+    ++*(uint32_t *)self;
+    return true;
+}
+
+/* Reads the index. *whole: every entry makes sense, and it is the index of these segments: one that
+ * was never settled, or is not theirs, knows no key space. */
+static enum status read_index(struct ses_store *s, bool *whole, struct status_note *note) {
+    uint64_t bad = 0, bytes;
+    uint32_t spaces = 0;
+    TRY(ses_index_each_space(s->index, &spaces, count_space, note));
     TRY(ses_index_each(s->index, s, each_entry, &bad, note));
     s->counts.bad_entries += bad;
+    *whole = bad == 0 && (spaces > 0 || ses_files_next(s->files, 0, &bytes) == 0);
+    return STATUS_OK;
+}
+
+static enum status sort_found(struct ses_store *s, struct status_note *note) {
     if (s->n_found > 0)
         qsort(s->found, s->n_found, sizeof *s->found, by_depth);
     uint32_t slots = 64;
@@ -297,6 +318,79 @@ void ses_store_each_other(struct ses_store *s, void *self,
 
 /* ---- open and close ---- */
 
+/* Lays a damaged index aside, where a person may look at it; the one before gives way. */
+static enum status lay_aside(struct ses_store *s, const char *path, struct status_note *note) {
+    char aside[PATH_BYTES + 16], file[PATH_BYTES + 32];
+    for (int i = 0; i < ASIDE_MAX; i++) {
+        snprintf(aside, sizeof aside, "%s.damaged-%d", path, i);
+        snprintf(file, sizeof file, "%s/data.mdb", aside);
+        unlink(file);
+        snprintf(file, sizeof file, "%s/lock.mdb", aside);
+        unlink(file);
+        if (unlink(aside) != 0) /* whatever it is */
+            rmdir(aside);
+        if (rename(path, aside) == 0 || errno == ENOENT) {
+            s->counts.rebuilt++;
+            return STATUS_OK;
+        }
+    }
+    return status_say(note, STATUS_IO, "the damaged session index %s cannot be renamed: %s", path,
+                      strerror(errno));
+}
+
+static enum status files_open(struct ses_store *s, struct status_note *note) {
+    const struct ses_space_config fc = {.disk = s->disk,
+                                        .folder = s->config.folder,
+                                        .segment_bytes = segment_bytes(&s->config),
+                                        .budget = files_budget(&s->config),
+                                        .floor = s->config.floor};
+    ses_files_close(s->files);
+    s->files = NULL;
+    return ses_files_open(&fc, &s->files, note);
+}
+
+/* Opens the index and the segments, and reads what they know; false: the index is of no use. */
+static enum status open_index(struct ses_store *s, const char *path, bool *whole,
+                              struct status_note *note) {
+    found_free(&s->found, &s->n_found);
+    found_free(&s->other, &s->n_other);
+    s->found_max = s->other_max = 0;
+    s->counts.found_other = s->counts.lost_segments = 0;
+    ses_index_close(s->index);
+    s->index = NULL;
+    TRY(files_open(s, note));
+    enum status status = ses_index_check(path, note);
+    if (status == STATUS_OK)
+        status = ses_index_open(path, false, &s->index, note);
+    if (status == STATUS_OK)
+        status = read_index(s, whole, note);
+    if (status == STATUS_OK && !*whole)
+        status_say(note, STATUS_BAD_FILE, "the session index %s does not belong to its segments",
+                   path);
+    *whole = *whole && status == STATUS_OK;
+    return status == STATUS_NO_MEMORY || status == STATUS_IO ? status : STATUS_OK;
+}
+
+static enum status open_found(struct ses_store *s, const char *path, struct status_note *note) {
+    bool whole = true;
+    TRY(open_index(s, path, &whole, note));
+    if (!whole) {
+        char why[sizeof note->text], text[sizeof note->text + 96];
+        snprintf(why, sizeof why, "%s", note->text);
+        ses_index_close(s->index);
+        s->index = NULL;
+        TRY(lay_aside(s, path, note));
+        TRY(ses_index_open(path, false, &s->index, note));
+        TRY(ses_store_rebuild(s, note));
+        TRY(open_index(s, path, &whole, note));
+        snprintf(text, sizeof text, "%s: made anew from its segments, %llu pages", why,
+                 (unsigned long long)s->counts.salvaged);
+        if (s->config.say != NULL)
+            s->config.say(s->config.say_self, text);
+    }
+    return sort_found(s, note);
+}
+
 static enum status open_parts(struct ses_store *s, struct status_note *note) {
     const struct ses_store_config *c = &s->config;
     char path[PATH_BYTES];
@@ -326,14 +420,7 @@ static enum status open_parts(struct ses_store *s, struct status_note *note) {
     if (probe >= 0)
         close(probe);
     snprintf(path, sizeof path, "%s/index", c->folder);
-    TRY(ses_index_open(path, false, &s->index, note));
-    const struct ses_space_config fc = {.disk = s->disk,
-                                        .folder = c->folder,
-                                        .segment_bytes = segment_bytes(c),
-                                        .budget = files_budget(c),
-                                        .floor = c->floor};
-    TRY(ses_files_open(&fc, &s->files, note));
-    return look(s, note);
+    return open_found(s, path, note);
 }
 
 enum status ses_store_open(const struct ses_store_config *config, struct ses_store **out,

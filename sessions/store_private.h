@@ -8,6 +8,8 @@
 #include "sessions/space.h"
 #include "sessions/store.h"
 
+#define SES_STORE_MAGIC "RHPAGE1\n"
+
 /* The head of a record's header block; tokens follow it. */
 struct store_header {
     char magic[8];
@@ -92,6 +94,8 @@ struct ses_store {
     bool slow, rested; /* simulation: see store_is_slow */
 };
 
+/* Of a whole header, its tokens and padding included. */
+uint64_t ses_store_header_sum(const unsigned char *header, uint64_t bytes);
 /* Writes the header of a record whose sums are known. */
 void ses_store_header(const struct ses_store *s, const struct ses_record *r,
                       const struct ses_where *where, unsigned char *header);
@@ -107,6 +111,8 @@ enum status ses_store_transfer(struct ses_store *s, enum ses_disk_kind kind, int
                                uint64_t offset, void *bytes, uint64_t n);
 /* Commits the index, with the disk's word before and after. */
 enum status ses_store_commit(struct ses_store *s, struct status_note *note);
+/* Fills a new index with what the headers in the segment files say of themselves (rebuild.c). */
+enum status ses_store_rebuild(struct ses_store *s, struct status_note *note);
 /* Moves what lives in the sparsest segment; true when that made room. */
 bool ses_store_compact(struct ses_store *s);
 void ses_store_remember(struct ses_store *s, uint32_t number, const struct ses_record *r,

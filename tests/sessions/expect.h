@@ -5,24 +5,39 @@
 #ifndef TESTS_SESSIONS_EXPECT_H
 #define TESTS_SESSIONS_EXPECT_H
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "tests/harness.h"
 
+/* A child that a test forked must not go on with the other tests: it says what failed and ends. */
+#define EXPECT_CHILD "RH_EXPECT_CHILD"
+#define EXPECT_FAILED(...)                                                                         \
+    do {                                                                                           \
+        if (getenv(EXPECT_CHILD) != NULL) {                                                        \
+            printf(__VA_ARGS__);                                                                   \
+            printf(" (%s:%d)\n", __FILE__, __LINE__);                                              \
+            fflush(stdout);                                                                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+        ck_abort_msg(__VA_ARGS__);                                                                 \
+    } while (0)
 #define EXPECT(cond)                                                                               \
     do {                                                                                           \
         if (!(cond))                                                                               \
-            ck_abort_msg("%s does not hold", #cond);                                               \
+            EXPECT_FAILED("%s does not hold", #cond);                                              \
     } while (0)
 #define EXPECT_EQ(a, b)                                                                            \
     do {                                                                                           \
         unsigned long long a_ = (a), b_ = (b);                                                     \
         if (a_ != b_)                                                                              \
-            ck_abort_msg("%s is %llu, %s is %llu", #a, a_, #b, b_);                                \
+            EXPECT_FAILED("%s is %llu, %s is %llu", #a, a_, #b, b_);                               \
     } while (0)
 /* A call that fills a status_note when it fails. */
 #define EXPECT_FINE(call, note)                                                                    \
     do {                                                                                           \
         if (!(call))                                                                               \
-            ck_abort_msg("%s: %s", #call, (note).text);                                            \
+            EXPECT_FAILED("%s: %s", #call, (note).text);                                           \
     } while (0)
 
 static inline unsigned long long expect_random(unsigned long long *state) {

@@ -86,17 +86,21 @@ static void lose(void) {
             unlink(f.file[i].path);
 }
 
-/* True: there is no power (any more). */
-static bool point(void) {
+/* 0, or why it fails: for ever, when there is no power (any more). */
+static int point(void) {
     if (f.dead)
-        return true;
-    if (++f.points != f.faults.cut_at)
-        return false;
+        return -EIO;
+    f.points++;
+    if (f.faults.fail_error != 0 && f.points >= f.faults.fail_at &&
+        f.points - f.faults.fail_at < f.faults.fail_for)
+        return -f.faults.fail_error;
+    if (f.points != f.faults.cut_at)
+        return 0;
     if (f.faults.kill)
         kill(getpid(), SIGKILL);
     f.dead = true;
     lose();
-    return true;
+    return -EIO;
 }
 
 static int note_file(int fd, const char *path, bool unnamed) {
@@ -113,8 +117,9 @@ static int note_file(int fd, const char *path, bool unnamed) {
 }
 
 static int fake_create(struct ses_disk *d, const char *path, uint64_t bytes) {
-    if (point())
-        return -EIO;
+    int error = point();
+    if (error != 0)
+        return error;
     if (f.faults.no_space > 0 && below(1000) < f.faults.no_space)
         return -ENOSPC;
     return note_file(ses_disk_file_create(d, path, bytes), path, true);
@@ -125,13 +130,14 @@ static int fake_open(struct ses_disk *d, const char *path) {
 }
 
 static int fake_remove(struct ses_disk *d, const char *path) {
-    return point() ? -EIO : ses_disk_file_remove(d, path);
+    int error = point();
+    return error != 0 ? error : ses_disk_file_remove(d, path);
 }
 
 static int fake_sync_folder(struct ses_disk *d, const char *path) {
-    if (point())
-        return -EIO;
-    int result = ses_disk_folder_sync(d, path);
+    int result = point();
+    if (result == 0)
+        result = ses_disk_folder_sync(d, path);
     for (uint32_t i = 0; result == 0 && i < f.n_files; i++)
         f.file[i].unnamed = false;
     return result;
@@ -150,9 +156,13 @@ static void remember(const struct ses_disk_op *op) {
     *u = (struct undo){.fd = op->fd, .offset = op->offset};
     for (uint32_t i = 0; i < op->n_parts; i++)
         u->bytes += op->part[i].iov_len;
-    u->old = malloc(u->bytes);
     int fd = open(path_of(op->fd), O_RDONLY);
-    EXPECT(fd >= 0 && pread(fd, u->old, u->bytes, (off_t)u->offset) == (ssize_t)u->bytes);
+    if (fd < 0) { /* somebody removed it */
+        f.n_undo--;
+        return;
+    }
+    u->old = calloc(1, u->bytes);
+    EXPECT(pread(fd, u->old, u->bytes, (off_t)u->offset) >= 0);
     close(fd);
 }
 
@@ -167,8 +177,9 @@ static void forget_undo(int fd) {
 }
 
 static int64_t transfer(struct ses_disk_op *op) {
-    if (op->kind == SES_DISK_READ ? f.dead : point())
-        return -EIO;
+    int error = op->kind != SES_DISK_READ ? point() : f.dead ? -EIO : 0;
+    if (error != 0)
+        return error;
     if (f.faults.io_error > 0 && below(1000) < f.faults.io_error)
         return -EIO;
     if (op->kind == SES_DISK_WRITE)
@@ -199,8 +210,8 @@ static struct ses_disk_op *fake_wait(struct ses_disk *d) {
 
 static int fake_commit(struct ses_disk *d, bool before) {
     (void)d;
-    (void)before;
-    return point() ? -EIO : 0;
+    int error = point();
+    return before || f.dead ? error : 0; /* behind a commit only the power can go */
 }
 
 static void fake_close(struct ses_disk *d) {
