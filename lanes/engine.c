@@ -408,6 +408,9 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                    .tables = lane_planner_tables(e->planner),
                                    .n_slots = lane_tiers_slots(e->tiers),
                                    .n_records = lane_tiers_records(e->tiers),
+                                   .host = lane_tiers_hosts(e->tiers),
+                                   .host_bytes = lane_tiers_host_bytes(e->tiers),
+                                   .text = lane_tiers_of(e->tiers),
                                    .free_low = engine_free_low(e)};
     TRY(ses_memory_open(&mc, &e->memory, note));
     return lane_tiers_found(e->tiers, e->memory, note);

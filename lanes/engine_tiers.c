@@ -16,6 +16,7 @@ struct lane_tiers {
     struct lane_tiers_config config;
     uint64_t host_bytes;
     uint32_t n_slots, n_records, found;
+    char text[SES_INDEX_TEXT];
     unsigned char *host[GPU_WORLD_MAX];
     struct ses_store *store[GPU_WORLD_MAX];
 };
@@ -87,6 +88,8 @@ enum status lane_tiers_open(const struct lane_tiers_config *config, struct lane_
     if (t == NULL)
         return status_say(note, STATUS_NO_MEMORY, "no memory for the tiers");
     t->config = *config;
+    snprintf(t->text, sizeof t->text, "%s", config->text != NULL ? config->text : "");
+    t->config.text = t->text;
     enum status s = tiers_size(t, note);
     for (uint32_t r = 0; r < config->world && s == STATUS_OK; r++)
         s = tiers_host(t, r, note);
@@ -109,6 +112,14 @@ void lane_tiers_close(struct lane_tiers *t) {
             munmap(t->host[r], t->n_slots * t->host_bytes);
     }
     free(t);
+}
+
+unsigned char *const *lane_tiers_hosts(const struct lane_tiers *t) {
+    return t != NULL ? t->host : NULL;
+}
+
+const char *lane_tiers_of(const struct lane_tiers *t) {
+    return t != NULL ? t->text : "";
 }
 
 unsigned char *lane_tiers_host(const struct lane_tiers *t, uint32_t rank) {

@@ -31,6 +31,10 @@ enum status lane_tiers_open(const struct lane_tiers_config *config, struct lane_
 /* After the runtime has stopped, and the memory was closed. NULL is fine, here and below. */
 void lane_tiers_close(struct lane_tiers *t);
 
+/* [world], and until close; NULL: none. */
+unsigned char *const *lane_tiers_hosts(const struct lane_tiers *t);
+/* Model and profile in words. */
+const char *lane_tiers_of(const struct lane_tiers *t);
 unsigned char *lane_tiers_host(const struct lane_tiers *t, uint32_t rank);
 uint64_t lane_tiers_host_bytes(const struct lane_tiers *t);
 uint32_t lane_tiers_slots(const struct lane_tiers *t);

@@ -71,6 +71,11 @@ void ses_book_restored(struct ses_book *b, uint32_t page, bool fine);
 void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_record *out);
 /* At start: the place holds this record; false when nothing can be made of it, then it is free. */
 bool ses_book_load(struct ses_book *b, const struct ses_record *record, uint32_t *place);
+/* A page of a session that comes from outside gets a node and a place, parent's first; place
+ * SES_TIERS_NONE: it, or one that goes on longer, is there already. */
+enum status ses_book_bring(struct ses_book *b, const struct ses_record *r, uint32_t *node,
+                           uint32_t *place, struct status_note *note);
+void ses_book_describe_node(const struct ses_book *b, uint32_t node, struct ses_record *out);
 /* At start: that was all. */
 void ses_book_loaded(struct ses_book *b);
 /* At start: a session of the tenant begins so, under another key. */

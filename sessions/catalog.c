@@ -54,11 +54,10 @@ static void list(const struct ses_book *b, struct ses_query *q) {
     }
 }
 
-/* The tenant's session of that name; 0: there is none, and the answer says so. */
-static uint32_t find(const struct ses_book *b, struct ses_query *q) {
+uint32_t ses_book_session(const struct ses_book *b, struct ses_query *q) {
     struct ses_space space = ses_space_of(&b->config.key, q->tenant);
     uint32_t node = ses_trie_named(b->trie, &q->name);
-    if (node != 0 && is_of(&b->trie->node[node], &space) && b->trie->node[node].n_kids == 0)
+    if (node != 0 && is_of(&b->trie->node[node], &space))
         return node;
     q->status = status_say(&q->note, STATUS_NOT_FOUND,
                            "no session of that name is remembered; it may have gone on, then it "
@@ -67,7 +66,7 @@ static uint32_t find(const struct ses_book *b, struct ses_query *q) {
 }
 
 static void tokens(const struct ses_book *b, struct ses_query *q) {
-    uint32_t node = find(b, q), page_tokens = b->config.page_tokens;
+    uint32_t node = ses_book_session(b, q), page_tokens = b->config.page_tokens;
     if (node == 0)
         return;
     uint64_t all = (uint64_t)b->trie->node[node].depth * page_tokens + b->trie->node[node].n_tokens;
@@ -89,9 +88,14 @@ static void tokens(const struct ses_book *b, struct ses_query *q) {
 }
 
 static void forget(struct ses_book *b, struct ses_query *q) {
-    uint32_t node = find(b, q);
+    uint32_t node = ses_book_session(b, q);
     if (node == 0)
         return;
+    if (b->trie->node[node].n_kids > 0) {
+        q->status = status_say(&q->note, STATUS_NOT_FOUND,
+                               "the session went on, or others go on from it: forget those");
+        return;
+    }
     if (!ses_trie_idle(b->trie, node)) {
         q->status = status_say(&q->note, STATUS_AGAIN,
                                "the session is in use or on its way to a tier; try again");
@@ -138,7 +142,7 @@ static bool pin_fits(const struct ses_book *b, struct ses_query *q, uint32_t lea
 }
 
 static void pin(struct ses_book *b, struct ses_query *q) {
-    uint32_t leaf = find(b, q), left;
+    uint32_t leaf = ses_book_session(b, q), left;
     if (leaf == 0)
         return;
     if (b->config.tier == NULL) {
@@ -170,7 +174,7 @@ static void pin(struct ses_book *b, struct ses_query *q) {
 }
 
 static void unpin(struct ses_book *b, struct ses_query *q) {
-    uint32_t leaf = find(b, q);
+    uint32_t leaf = ses_book_session(b, q);
     if (leaf == 0)
         return;
     ses_trie_keep(b->trie, leaf, false);

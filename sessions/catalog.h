@@ -10,5 +10,8 @@
 
 /* Answers list, tokens, forget, pin, unpin. */
 void ses_book_query(struct ses_book *b, struct ses_query *q);
+/* The last node of the tenant's session of that name, which may have gone on; 0: there is none, and
+ * the answer says so. */
+uint32_t ses_book_session(const struct ses_book *b, struct ses_query *q);
 
 #endif

@@ -11,10 +11,11 @@
 #include "fabric/protocol.h"
 #include "gpu/protocol.h"
 #include "sessions/book.h"
+#include "sessions/carry.h"
 #include "sessions/catalog.h"
 #include "sessions/tiers.h"
 
-enum { MEMORY_WORLD_MAX = 8, MEMORY_FLUSHES_MAX = 8 };
+enum { MEMORY_WORLD_MAX = 8, MEMORY_FLUSHES_MAX = 8, MEMORY_FETCHES_MAX = 8 };
 
 struct ses_memory {
     struct ses_memory_config config;
@@ -38,6 +39,11 @@ struct ses_memory {
         struct ses_store_counts known, next;
         bool asked;
     } tally[MEMORY_WORLD_MAX];
+    struct ses_carry *carry; /* NULL: sessions cannot be carried */
+    struct {
+        struct ses_query *query; /* NULL: free */
+        act_id_t from;
+    } fetch[MEMORY_FETCHES_MAX]; /* questions that a store answers */
 };
 
 /* ---- tiers of the memory's own ---- */
@@ -140,6 +146,25 @@ static enum status open_tiers(struct ses_memory *m, struct status_note *note) {
     return STATUS_OK;
 }
 
+static enum status open_carry(struct ses_memory *m, struct status_note *note) {
+    const struct ses_memory_config *c = &m->config;
+    struct ses_carry_config cc = {.kind = {.key = c->key,
+                                           .page_tokens = c->page_tokens,
+                                           .pages_max = c->pages_per_slot_max,
+                                           .page_bytes = c->page_bytes},
+                                  .book = m->book,
+                                  .tiers = m->tiers,
+                                  .host = c->host,
+                                  .host_bytes = c->host_bytes,
+                                  .record = m->record,
+                                  .disk = c->n_records > 0};
+    for (size_t i = 0; c->text != NULL && c->text[i] != 0 && i + 1 < sizeof cc.kind.text; i++)
+        cc.kind.text[i] = c->text[i];
+    for (uint32_t i = 0; i < c->n_slots; i++)
+        m->record[i].tokens = m->tokens + (size_t)i * c->page_tokens;
+    return ses_carry_open(&cc, &m->carry, note);
+}
+
 enum status ses_memory_open(const struct ses_memory_config *config, struct ses_memory **out,
                             struct status_note *note) {
     *out = NULL;
@@ -158,6 +183,8 @@ enum status ses_memory_open(const struct ses_memory_config *config, struct ses_m
                                          .early = m->config.early};
     if (status == STATUS_OK)
         status = ses_book_open(&book, &m->book, note);
+    if (status == STATUS_OK && config->host != NULL)
+        status = open_carry(m, note);
     if (status != STATUS_OK) {
         ses_memory_close(m);
         return status;
@@ -169,6 +196,7 @@ enum status ses_memory_open(const struct ses_memory_config *config, struct ses_m
 void ses_memory_close(struct ses_memory *m) {
     if (m == NULL)
         return;
+    ses_carry_close(m->carry);
     ses_book_close(m->book);
     ses_tiers_close(m->tiers);
     free(m->tokens);
@@ -333,25 +361,32 @@ static void memory_on_gpu_moved(struct ses_memory *m, const struct gpu_moved *to
     ses_tiers_moved(m->tiers, told->slot, (enum status)told->status);
 }
 
+/* What a store says of itself is asked for after it did something, so nobody waits for a disk. */
+static void tally(struct act_ctx *ctx, struct ses_memory *m, uint32_t rank) {
+    if (!m->tally[rank].asked)
+        ACT_SEND(ctx, m->stores[rank], ses, tally, .counts = &m->tally[rank].next);
+    m->tally[rank].asked = true;
+}
+
 static void memory_on_stored(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
                              const struct ses_stored *told) {
-    (void)ctx;
     CHECK(from == m->stores[told->rank]);
     ses_tiers_stored(m->tiers, told->slot, (enum status)told->status);
+    tally(ctx, m, told->rank);
 }
 
 static void memory_on_loaded(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
                              const struct ses_loaded *told) {
-    (void)ctx;
     CHECK(from == m->stores[told->rank]);
     ses_tiers_loaded(m->tiers, told->slot, (enum status)told->status);
+    tally(ctx, m, told->rank);
 }
 
 static void memory_on_erased(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
                              const struct ses_erased *told) {
-    (void)ctx;
     CHECK(from == m->stores[told->rank]);
     ses_tiers_erased(m->tiers, told->number);
+    tally(ctx, m, told->rank);
 }
 
 static void memory_on_flush(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
@@ -392,7 +427,7 @@ static void memory_on_count(struct act_ctx *ctx, struct ses_memory *m, act_id_t 
     act_send(ctx, from, ses_KIND_counted, &counted, sizeof counted);
 }
 
-/* The stores are asked for the next time; nobody waits for a disk. */
+/* The stores as they last said; they are asked for the next time. */
 static void count_all(struct act_ctx *ctx, struct ses_memory *m, struct ses_counts *c) {
     *c = (struct ses_counts){.has_tiers = m->tiers != NULL,
                              .has_disk = m->config.n_records > 0,
@@ -403,9 +438,7 @@ static void count_all(struct act_ctx *ctx, struct ses_memory *m, struct ses_coun
         ses_tiers_count(m->tiers, &c->tiers);
     for (uint32_t r = 0; c->has_disk && r < m->config.key.world; r++) {
         ses_store_counts_add(&c->stores, &m->tally[r].known);
-        if (!m->tally[r].asked)
-            ACT_SEND(ctx, m->stores[r], ses, tally, .counts = &m->tally[r].next);
-        m->tally[r].asked = true;
+        tally(ctx, m, r);
     }
 }
 
@@ -417,6 +450,37 @@ static void memory_on_tallied(struct act_ctx *ctx, struct ses_memory *m, act_id_
     m->tally[told->rank].asked = false;
 }
 
+/* True: the store is asked, and answers later. */
+static bool carry_out(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                      struct ses_query *q) {
+    struct ses_carry_fetch fetch;
+    uint32_t i = 0;
+    if (ses_carry_export(m->carry, q, &fetch))
+        return false;
+    while (i < MEMORY_FETCHES_MAX && m->fetch[i].query != NULL)
+        i++;
+    if (i == MEMORY_FETCHES_MAX) {
+        q->status = status_say(&q->note, STATUS_AGAIN, "many sessions are being read; try again");
+        return false;
+    }
+    m->fetch[i].query = q;
+    m->fetch[i].from = from;
+    ACT_SEND(ctx, m->stores[fetch.rank], ses, fetch, .query = q, .offset = fetch.offset,
+             .number = fetch.number, .page = fetch.page);
+    return true;
+}
+
+static void memory_on_fetched(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                              const struct ses_fetched *told) {
+    CHECK(from == m->stores[told->rank]);
+    uint32_t i = 0;
+    while (m->fetch[i].query != told->query)
+        CHECK(++i < MEMORY_FETCHES_MAX);
+    m->fetch[i].query = NULL;
+    ses_carry_exported(m->carry, told->query);
+    ACT_SEND(ctx, m->fetch[i].from, ses, looked, .query = told->query);
+}
+
 static void memory_on_look(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
                            const struct ses_look *ask) {
     struct ses_query *q = ask->query;
@@ -424,6 +488,19 @@ static void memory_on_look(struct act_ctx *ctx, struct ses_memory *m, act_id_t f
     if (q->kind == SES_QUERY_COUNT) {
         q->status = STATUS_OK;
         count_all(ctx, m, &q->counts);
+    } else if (q->kind == SES_QUERY_EXPORT || q->kind == SES_QUERY_IMPORT) {
+        q->status = STATUS_OK;
+        q->value = q->limit = q->next = q->size = 0;
+        q->n = 0;
+        if (m->carry == NULL)
+            q->status = status_say(&q->note, STATUS_UNSUPPORTED,
+                                   "sessions are carried from and to a tier below the device: "
+                                   "start with --disk-cache or --ram-cache");
+        else if (q->kind == SES_QUERY_IMPORT)
+            ses_carry_import(m->carry, q, act_now_ns(ctx));
+        else if (carry_out(ctx, m, from, q))
+            return;
+        tell_freed(ctx, m);
     } else {
         ses_book_query(m->book, q);
         tell_freed(ctx, m);
@@ -436,6 +513,9 @@ static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg
     state->ctx = ctx;
     switch (msg->kind) {
     case ACT_KIND_start:
+        for (uint32_t r = 0; state->config.n_records > 0 && r < state->config.key.world; r++)
+            tally(ctx, state, r);
+        break;
     case ACT_KIND_gone: /* an asker that left does not need its answer */
         break;
     case ACT_KIND_stop:
@@ -452,6 +532,7 @@ static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg
         ACT_CASE(memory, ses, loaded)
         ACT_CASE(memory, ses, erased)
         ACT_CASE(memory, ses, tallied)
+        ACT_CASE(memory, ses, fetched)
         ACT_CASE(memory, ses, look)
         ACT_CASE(memory, ses, flush)
         ACT_CASE(memory, ses, weigh)

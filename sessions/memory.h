@@ -35,6 +35,11 @@ struct ses_memory_config {
     /* Instead of tier, tiers of the memory's own (sessions/tiers.h): slots of host memory on every
      * rank, and with n_records > 0 a store of so many records on every rank. */
     uint32_t n_slots, n_records;
+    /* With those: where the ranks' slots are, and what the sessions are, for files of sessions.
+     * NULL: sessions cannot be carried. */
+    unsigned char *const *host; /* [world], until close */
+    uint64_t host_bytes;
+    const char *text;
 };
 
 struct ses_memory;

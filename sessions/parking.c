@@ -7,6 +7,7 @@
 
 #include "actors/check.h"
 #include "sessions/private.h"
+#include "sessions/tiers.h"
 
 /* How many pages cannot be evicted while this one is under way: it and idle ones before it. */
 static uint32_t parking_costs(const struct ses_book *b, uint32_t node) {
@@ -239,10 +240,8 @@ bool ses_book_ready(struct ses_book *b, struct ses_answer *answer) {
     return true;
 }
 
-void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_record *out) {
-    ses_page_t handle = ses_pages_at(b->pages, page);
-    CHECK(handle != 0);
-    uint32_t node = ses_pages_node(b->pages, handle), parent = ses_trie_parent(b->trie, node);
+void ses_book_describe_node(const struct ses_book *b, uint32_t node, struct ses_record *out) {
+    uint32_t parent = ses_trie_parent(b->trie, node);
     *out = (struct ses_record){.space = *ses_trie_space(b->trie, node),
                                .name = ses_trie_name(b->trie, node),
                                .use = ses_trie_use(b->trie, node),
@@ -253,6 +252,21 @@ void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_recor
     out->tokens = (uint32_t *)(uintptr_t)ses_trie_tokens(b->trie, node, &out->n_tokens);
 }
 
+void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_record *out) {
+    ses_page_t handle = ses_pages_at(b->pages, page);
+    CHECK(handle != 0);
+    ses_book_describe_node(b, ses_pages_node(b->pages, handle), out);
+}
+
+/* A full page of that name at that depth; 0: none. */
+static uint32_t parent_of(const struct ses_book *b, const struct ses_record *r) {
+    uint32_t parent = ses_trie_named(b->trie, &r->parent), n = 0;
+    if (parent != 0)
+        ses_trie_tokens(b->trie, parent, &n);
+    return n == b->config.page_tokens && ses_trie_depth(b->trie, parent) + 1 == r->depth ? parent
+                                                                                         : 0;
+}
+
 bool ses_book_load(struct ses_book *b, const struct ses_record *r, uint32_t *place) {
     struct ses_space own = ses_space_of(&b->config.key, r->space.tenant);
     uint32_t parent = 0;
@@ -260,11 +274,8 @@ bool ses_book_load(struct ses_book *b, const struct ses_record *r, uint32_t *pla
         r->n_tokens > b->config.page_tokens)
         return false;
     if (r->depth > 0) {
-        parent = ses_trie_named(b->trie, &r->parent);
-        uint32_t n = 0;
-        if (parent != 0)
-            ses_trie_tokens(b->trie, parent, &n);
-        if (n != b->config.page_tokens || ses_trie_depth(b->trie, parent) + 1 != r->depth)
+        parent = parent_of(b, r);
+        if (parent == 0)
             return false;
     }
     ses_page_t page = ses_pages_take(b->pages, 0, SES_PLACE_TIER, SES_HOLD_TRIE);
@@ -281,6 +292,55 @@ bool ses_book_load(struct ses_book *b, const struct ses_record *r, uint32_t *pla
     ses_trie_keep(b->trie, node, (r->flags & SES_RECORD_PINNED) != 0);
     *place = ses_book_place(b, page);
     return true;
+}
+
+enum status ses_book_bring(struct ses_book *b, const struct ses_record *r, uint32_t *node,
+                           uint32_t *place, struct status_note *note) {
+    uint32_t parent = r->depth > 0 ? parent_of(b, r) : 0;
+    *place = SES_TIERS_NONE;
+    if (r->depth > 0 && parent == 0)
+        return status_say(note, STATUS_NO_PAGES,
+                          "what came before this page had to give way: there is no room for all");
+    if (parent != 0)
+        ses_trie_touch(b->trie, parent);
+    struct ses_neighbours beside =
+        ses_order_find(b->trie, parent, &r->space, r->tokens, r->n_tokens);
+    *node = beside.equal != 0                    ? beside.equal
+            : beside.after_tokens == r->n_tokens ? beside.after
+                                                 : 0;
+    if (*node != 0)
+        return STATUS_OK;
+    bool keep = false;
+    uint32_t shorter = beside.before, n = 0;
+    if (shorter != 0)
+        ses_trie_tokens(b->trie, shorter, &n);
+    if (shorter != 0 && beside.before_tokens == n) { /* it is a beginning of what comes */
+        if (!ses_trie_idle(b->trie, shorter))
+            return status_say(note, STATUS_AGAIN, "a shorter session is in use; try again");
+        keep = ses_trie_keeps(b->trie, shorter);
+        ses_book_forget_node(b, shorter);
+    }
+    ses_page_t page = take_place(b);
+    if (page != 0 && r->depth > 0 && parent_of(b, r) != parent) { /* it was what gave way */
+        ses_pages_drop(b->pages, page, SES_HOLD_JOB);
+        page = 0;
+    }
+    if (page == 0)
+        return status_say(note, STATUS_NO_PAGES,
+                          "the tier has no room for page %u of the session; pinned sessions and "
+                          "those in use stay",
+                          r->depth);
+    struct ses_name name = ses_trie_name_of(b->trie, &r->space, parent, r->tokens, r->n_tokens);
+    ses_pages_hold(b->pages, page, SES_HOLD_TRIE);
+    ses_pages_drop(b->pages, page, SES_HOLD_JOB);
+    *node = ses_trie_load(b->trie, &r->space, parent, r->tokens, r->n_tokens, 0, &name, page);
+    CHECK(*node != 0);
+    ses_pages_move(b->pages, page, SES_PAGE_PARKED);
+    ses_pages_set_node(b->pages, page, *node);
+    ses_trie_keep(b->trie, *node, keep);
+    ses_trie_touch(b->trie, *node);
+    *place = ses_book_place(b, page);
+    return STATUS_OK;
 }
 
 void ses_book_loaded(struct ses_book *b) {

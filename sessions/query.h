@@ -24,7 +24,9 @@ enum ses_query_kind {
     SES_QUERY_FORGET, /* what only this session has; n: pages forgotten */
     SES_QUERY_PIN,    /* its pages stay in the last tier that has them; n: its pages */
     SES_QUERY_UNPIN,
-    SES_QUERY_COUNT
+    SES_QUERY_COUNT,
+    SES_QUERY_EXPORT, /* bytes of the session's file from `from` on; n: how many; size: of all */
+    SES_QUERY_IMPORT  /* n_in bytes of a file from `from` on; name: of the import; next: go on */
 };
 
 struct ses_row {
@@ -51,8 +53,10 @@ struct ses_query {
     /* The answer. value, limit: numbers that belong to a refusal. */
     enum status status;
     struct status_note note;
-    uint64_t value, limit, next;
-    uint32_t n;
+    uint64_t value, limit, next, size;
+    uint32_t n, n_in;
+    struct ses_name made; /* import: the session, when done */
+    bool done;
     uint64_t page_bytes; /* of all ranks */
     union {
         struct ses_row row[SES_QUERY_ROWS];

@@ -484,6 +484,12 @@ static void store_receive(struct act_ctx *ctx, void *self, const struct act_msg 
         ses_store_mark(s, m->number, m->use, m->flags);
         break;
     }
+    case ses_KIND_fetch: {
+        const struct ses_fetch *m = b;
+        ses_store_fetch(s, m->number, m->page, m->offset, m->query);
+        ACT_SEND(ctx, s->memory, ses, fetched, .query = m->query, .rank = s->config.rank);
+        break;
+    }
     case ses_KIND_tally:
         ses_store_count(s, ((const struct ses_tally *)b)->counts);
         ACT_SEND(ctx, s->memory, ses, tallied, .rank = s->config.rank);

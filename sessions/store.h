@@ -96,6 +96,9 @@ void ses_store_erase(struct ses_store *s, uint32_t number);
 void ses_store_mark(struct ses_store *s, uint32_t number, uint64_t use, uint32_t flags);
 /* As if something else were to be committed: before the end, and for tests. */
 void ses_store_marks_now(struct ses_store *s);
+/* Bytes of the record's part of a session's file (sessions/export.h) from offset on, in q. */
+void ses_store_fetch(struct ses_store *s, uint32_t number, uint32_t page, uint64_t offset,
+                     struct ses_query *q);
 /* Does some work and waits for some; false: nothing is left to do. */
 bool ses_store_cycle(struct ses_store *s);
 

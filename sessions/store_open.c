@@ -465,6 +465,7 @@ void ses_store_close(struct ses_store *s) {
     if (s->lock >= 0)
         close(s->lock);
     free(s->headers);
+    free(s->fetched);
     free(s->mark);
     free(s->erase);
     free(s->at);

@@ -79,6 +79,9 @@ struct ses_store {
     uint32_t *mark;   /* [n_numbers]: whose use or flags changed since the last commit */
     uint32_t n_marks;
     bool marks_now;
+    /* The record that was read last for a file of its session; fetched_name all zero: none. */
+    unsigned char *fetched; /* NULL until one was asked for */
+    struct ses_name fetched_name;
     struct ses_store_answers to;
     struct ses_store_counts counts;
     struct store_found *found;

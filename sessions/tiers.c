@@ -417,6 +417,30 @@ void ses_tiers_park(struct ses_tiers *t, uint32_t page, uint32_t place) {
     t->config.out.move(t->config.out.self, page, i, false);
 }
 
+uint32_t ses_tiers_bring(struct ses_tiers *t, uint32_t place) {
+    CHECK(place < t->config.n_places);
+    CHECK(t->place[place].slot == NONE && t->place[place].record == NONE);
+    bool room = !t->config.disk || t->n_dirty + t->reserve < t->config.n_slots;
+    uint32_t i = room ? slot_take(t) : NONE;
+    if (i == NONE)
+        t->counts.no_slot++;
+    else
+        slot_join(t, i, place);
+    return i;
+}
+
+void ses_tiers_brought(struct ses_tiers *t, uint32_t slot) {
+    struct slot *s = slot_of(t, slot);
+    CHECK(s->place != NONE && !s->filled && !s->parking && !s->loading);
+    s->filled = true;
+    t->counts.brought++;
+    if (!t->config.disk)
+        return;
+    t->probe = t->failing;
+    to_line(t, slot);
+    store_on(t);
+}
+
 void ses_tiers_restore(struct ses_tiers *t, uint32_t place, uint32_t page) {
     CHECK(place < t->config.n_places && t->n_wishes < t->config.n_pages);
     t->n_wishes++;

@@ -63,8 +63,8 @@ struct ses_tiers_done {
 enum ses_tier_where { SES_TIER_RAM, SES_TIER_DISK };
 
 struct ses_tiers_counts {
-    uint32_t slots, slots_used, records, unsaved; /* unsaved: slots that no disk has yet */
-    uint64_t moved_out, moved_in, stored, loaded; /* pages */
+    uint32_t slots, slots_used, records, unsaved;          /* unsaved: slots that no disk has yet */
+    uint64_t moved_out, moved_in, stored, loaded, brought; /* pages */
     uint64_t store_failed, load_failed, move_failed, no_slot;
     enum status store_status; /* of the last store that failed; OK when the last one was fine */
 };
@@ -85,6 +85,11 @@ enum ses_tier_where ses_tiers_where(const struct ses_tiers *t, uint32_t place);
 /* The record that has the place's bytes, and the slot that is filled with them; SES_TIERS_NONE. */
 uint32_t ses_tiers_record(const struct ses_tiers *t, uint32_t place);
 uint32_t ses_tiers_slot(const struct ses_tiers *t, uint32_t place);
+
+/* A slot for a place whose bytes come from outside, SES_TIERS_NONE: there is none now; brought: the
+ * bytes are in the slots of all ranks, and it is like any that was parked. */
+uint32_t ses_tiers_bring(struct ses_tiers *t, uint32_t place);
+void ses_tiers_brought(struct ses_tiers *t, uint32_t slot);
 
 void ses_tiers_moved(struct ses_tiers *t, uint32_t slot, enum status status);
 void ses_tiers_stored(struct ses_tiers *t, uint32_t slot, enum status status);

@@ -84,8 +84,8 @@ static struct ses_node *node_of(const struct ses_trie *t, uint32_t node) {
     return &t->node[node];
 }
 
-static struct ses_name name_of(const struct ses_trie *t, const struct ses_space *space,
-                               uint32_t parent, const uint32_t *tokens, uint32_t n) {
+struct ses_name ses_trie_name_of(const struct ses_trie *t, const struct ses_space *space,
+                                 uint32_t parent, const uint32_t *tokens, uint32_t n) {
     XXH128_hash_t own = XXH3_128bits(tokens, n * sizeof *tokens);
     const struct ses_name *before = &t->node[parent].name;
     const uint64_t words[] = {space->key[0],
@@ -111,7 +111,7 @@ static bool same_space(const struct ses_space *a, const struct ses_space *b) {
 /* The child of parent with exactly this full page; 0: none. */
 static uint32_t find_full(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
                           const uint32_t *tokens) {
-    struct ses_name name = name_of(t, space, parent, tokens, t->page_tokens);
+    struct ses_name name = ses_trie_name_of(t, space, parent, tokens, t->page_tokens);
     uint32_t id = t->bucket[name.word[0] & t->bucket_mask];
     for (int i = 0; i < CHAIN_MAX; i++, id = t->node[id].chain) {
         if (id == 0)
@@ -318,7 +318,7 @@ static uint32_t new_node(struct ses_trie *t, const struct ses_space *space, uint
     *node = (struct ses_node){.space = *space,
                               .use = t->clock,
                               .page = page,
-                              .name = name_of(t, space, parent, tokens, n),
+                              .name = ses_trie_name_of(t, space, parent, tokens, n),
                               .parent = parent,
                               .n_tokens = n,
                               .depth = parent == 0 ? 0 : t->node[parent].depth + 1,
@@ -382,7 +382,7 @@ uint32_t ses_trie_load(struct ses_trie *t, const struct ses_space *space, uint32
                        const struct ses_name *name, ses_page_t place) {
     CHECK(n > 0 && n <= t->page_tokens);
     CHECK(parent == 0 || node_of(t, parent)->n_tokens == t->page_tokens);
-    struct ses_name own = name_of(t, space, parent, tokens, n);
+    struct ses_name own = ses_trie_name_of(t, space, parent, tokens, n);
     if (!same_name(&own, name))
         return 0;
     struct ses_neighbours beside = ses_order_find(t, parent, space, tokens, n);

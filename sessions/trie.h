@@ -62,6 +62,9 @@ struct ses_match ses_trie_find(struct ses_trie *t, const struct ses_space *space
  * holds the page for the trie when `added`, and stops holding `dropped`. The new node is idle. */
 struct ses_added ses_trie_add(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
                               const uint32_t *tokens, uint32_t n, ses_page_t page);
+/* What a node of these tokens behind parent is called. */
+struct ses_name ses_trie_name_of(const struct ses_trie *t, const struct ses_space *space,
+                                 uint32_t parent, const uint32_t *tokens, uint32_t n);
 /* At start: a node whose bytes are in the tier at place, behind a parent that was loaded before. 0
  * when the name is not that of the tokens, or a sibling says the same, more or fewer tokens: the
  * place is not taken then. */

@@ -450,6 +450,8 @@ bool door_desk_receive(struct door_desk *d, struct act_ctx *ctx, const struct do
     case DOOR_TOKENS:
     case DOOR_FORGET:
     case DOOR_PIN:
+    case DOOR_EXPORT:
+    case DOOR_IMPORT:
         return door_desk_query(d, ctx, from);
     case DOOR_STATS:
         return desk_stats(d, ctx, from);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Stored sessions at the desk: questions to the memory, and its answers as JSON.
  */
+#include <string.h>
+
 #include "lanes/door/desk_private.h"
 
 enum { RETRY_SOON_MS = 100 };
@@ -37,6 +39,10 @@ static enum ses_query_kind kind_of(const struct door_call *call) {
         return SES_QUERY_TOKENS;
     case DOOR_FORGET:
         return SES_QUERY_FORGET;
+    case DOOR_EXPORT:
+        return SES_QUERY_EXPORT;
+    case DOOR_IMPORT:
+        return SES_QUERY_IMPORT;
     case DOOR_PIN:
         return call->on ? SES_QUERY_PIN : SES_QUERY_UNPIN;
     default:
@@ -76,6 +82,10 @@ bool door_desk_query(struct door_desk *d, struct act_ctx *ctx, const struct door
     q->query.tenant = call->tenant;
     q->query.name = call->session;
     q->query.from = call->cursor;
+    if (call->cmd == DOOR_IMPORT) {
+        q->query.n_in = call->n_data;
+        memcpy(q->query.bytes, call->data, call->n_data);
+    }
     ACT_SEND(ctx, d->config.memory, ses, look, .query = &q->query);
     return false;
 }
@@ -102,6 +112,21 @@ void desk_on_looked(struct act_ctx *ctx, struct door_desk *d, act_id_t from,
     d->queries[i].used = false; /* nobody waits any more */
 }
 
+static const char *field_of(const struct door_query *q) {
+    bool import = q->query.kind == SES_QUERY_IMPORT;
+    switch (q->query.status) {
+    case STATUS_NOT_FOUND:
+        return import ? "offset" : "session";
+    case STATUS_BAD_REQUEST:
+        return q->cmd == DOOR_TOKENS   ? "from"
+               : q->cmd == DOOR_EXPORT ? "offset"
+               : q->query.limit > 0    ? "offset"
+                                       : "data";
+    default:
+        return import && q->query.status != STATUS_AGAIN ? "data" : "";
+    }
+}
+
 void door_desk_answer_query(struct door_desk *d, const struct door_wait *w) {
     struct door_query *q = &d->queries[w->cursor];
     struct door_error error;
@@ -115,8 +140,7 @@ void door_desk_answer_query(struct door_desk *d, const struct door_wait *w) {
         door_reply_query(d, q);
         return;
     }
-    door_refuse(&error, q->query.status, q->query.status == STATUS_NOT_FOUND ? "session" : "", "%s",
-                q->query.note.text);
+    door_refuse(&error, q->query.status, field_of(q), "%s", q->query.note.text);
     error.numbers = q->query.value != 0 || q->query.limit != 0;
     error.value = q->query.value;
     error.limit = q->query.limit;
@@ -126,11 +150,17 @@ void door_desk_answer_query(struct door_desk *d, const struct door_wait *w) {
 
 /* ---- answers ---- */
 
+static void out_name(struct door_out *o, const struct ses_name *name) {
+    char text[DOOR_SESSION_DIGITS + 1];
+    if (name == NULL)
+        return;
+    door_session_text(name, text);
+    door_out_str(o, "session", text);
+}
+
 static void out_row(struct door_out *o, const struct ses_query *q, const struct ses_row *row) {
-    char name[DOOR_SESSION_DIGITS + 1];
-    door_session_text(&row->name, name);
     door_out_object(o, NULL);
-    door_out_str(o, "session", name);
+    out_name(o, &row->name);
     door_out_u64(o, "tokens", row->tokens);
     door_out_u64(o, "pages", row->pages);
     door_out_u64(o, "bytes", row->pages * q->page_bytes);
@@ -159,6 +189,12 @@ void door_reply_query(struct door_desk *d, const struct door_query *asked) {
         for (uint32_t i = 0; i < q->n; i++)
             door_out_u64(o, NULL, q->token[i]);
         door_out_end(o, ']');
+    } else if (q->kind == SES_QUERY_EXPORT) {
+        door_out_u64(o, "size", q->size);
+        door_out_base64(o, "data", q->bytes, q->n);
+    } else if (q->kind == SES_QUERY_IMPORT) {
+        door_out_u64(o, "size", q->size);
+        out_name(o, q->done ? &q->made : NULL);
     } else {
         door_out_u64(o, "pages", q->n);
     }
@@ -180,6 +216,7 @@ static void out_tiers(struct door_out *o, const struct ses_counts *c) {
     door_out_u64(o, "restored", t->moved_in);
     door_out_u64(o, "failed", t->move_failed);
     door_out_u64(o, "no_room", t->no_slot);
+    door_out_u64(o, "imported", t->brought);
     door_out_end(o, '}');
 }
 

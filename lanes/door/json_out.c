@@ -142,3 +142,21 @@ void door_out_hex(struct door_out *o, const char *key, const void *bytes, size_t
     }
     put_char(o, '"');
 }
+
+void door_out_base64(struct door_out *o, const char *key, const void *bytes, size_t n) {
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = bytes;
+    put_key(o, key);
+    put_char(o, '"');
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t three = (uint32_t)p[i] << 16;
+        three |= i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0;
+        three |= i + 2 < n ? p[i + 2] : 0;
+        char four[4] = {letters[three >> 18], letters[three >> 12 & 63],
+                        i + 1 < n ? letters[three >> 6 & 63] : '=',
+                        i + 2 < n ? letters[three & 63] : '='};
+        put(o, four, 4);
+    }
+    put_char(o, '"');
+}

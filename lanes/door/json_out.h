@@ -29,6 +29,7 @@ void door_out_str(struct door_out *o, const char *key, const char *s);
 /* Bytes as text; each byte that is not part of a valid character becomes U+FFFD. Returns false
  * when there was one. */
 bool door_out_text(struct door_out *o, const char *key, const void *bytes, size_t n);
+void door_out_base64(struct door_out *o, const char *key, const void *bytes, size_t n);
 void door_out_hex(struct door_out *o, const char *key, const void *bytes, size_t n);
 
 /* Length of the valid UTF-8 character at p (n bytes left), or 0. */

@@ -10,7 +10,7 @@
 #include "lanes/door/json_out.h"
 #include "lanes/request.h"
 #include "lanes/text/tokenizer.h"
-#include "sessions/trie.h"
+#include "sessions/query.h"
 
 enum {
     DOOR_PROTOCOL_VERSION = 1,
@@ -26,7 +26,8 @@ enum {
     DOOR_MAX_TOKENS_DEFAULT = 256,
     DOOR_DRAFT_DEFAULT = 8,
     DOOR_IDLE_MS_DEFAULT = 60000,
-    DOOR_LIST_MAX = 256 /* requests in one page of `sessions` */
+    DOOR_DATA_MAX = SES_QUERY_BYTES, /* bytes of a session's file in one message */
+    DOOR_LIST_MAX = 256              /* requests in one page of `sessions` */
 };
 
 enum door_cmd {
@@ -40,6 +41,8 @@ enum door_cmd {
     DOOR_TOKENS,
     DOOR_FORGET,
     DOOR_PIN,
+    DOOR_EXPORT,
+    DOOR_IMPORT,
     DOOR_STATS,
     DOOR_DRAIN,
     DOOR_CMDS
@@ -82,7 +85,9 @@ struct door_call {
     uint64_t deadline_ms;         /* drain */
     uint64_t tenant;              /* this and the next: stored, tokens, forget, pin */
     struct ses_name session;
-    bool on; /* pin */
+    bool on;                   /* pin */
+    const unsigned char *data; /* import; cursor: its offset */
+    uint32_t n_data;
     struct door_submit submit;
 };
 
@@ -110,6 +115,11 @@ bool door_name_valid(const char *name, size_t bytes);
 enum { DOOR_SESSION_DIGITS = 32 };
 void door_session_text(const struct ses_name *name, char out[DOOR_SESSION_DIGITS + 1]);
 bool door_session_from(const char *text, size_t n, struct ses_name *out);
+
+/* A name of an import as 128 bits. */
+struct ses_name door_import_id(const char *name);
+/* Strict base64; false when it is not. out: 3 bytes for each 4. */
+bool door_base64_from(const char *text, size_t n, unsigned char *out, size_t *n_out);
 
 /* The number of a tenant's name; 0 for the empty one. */
 uint64_t door_tenant(const char *name);

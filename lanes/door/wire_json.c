@@ -21,7 +21,8 @@ static const char *const cmd_names[DOOR_CMDS] = {
     [DOOR_PING] = "ping",     [DOOR_INFO] = "info",     [DOOR_SUBMIT] = "submit",
     [DOOR_READ] = "read",     [DOOR_CANCEL] = "cancel", [DOOR_SESSIONS] = "sessions",
     [DOOR_STORED] = "stored", [DOOR_TOKENS] = "tokens", [DOOR_FORGET] = "forget",
-    [DOOR_PIN] = "pin",       [DOOR_STATS] = "stats",   [DOOR_DRAIN] = "drain",
+    [DOOR_PIN] = "pin",       [DOOR_EXPORT] = "export", [DOOR_IMPORT] = "import",
+    [DOOR_STATS] = "stats",   [DOOR_DRAIN] = "drain",
 };
 
 /* One object being taken apart; the keys that were asked for are the keys that may be there. */
@@ -237,6 +238,67 @@ bool door_session_from(const char *text, size_t n, struct ses_name *out) {
         *word = *word << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
     }
     return n == DOOR_SESSION_DIGITS;
+}
+
+struct ses_name door_import_id(const char *name) {
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    struct ses_name id;
+    SHA256((const unsigned char *)name, strlen(name), digest);
+    memcpy(id.word, digest, sizeof id.word);
+    return id;
+}
+
+static int base64_value(char c) {
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+'             ? 62
+           : c == '/'             ? 63
+                                  : -1;
+}
+
+bool door_base64_from(const char *text, size_t n, unsigned char *out, size_t *n_out) {
+    *n_out = 0;
+    if (n % 4 != 0)
+        return false;
+    for (size_t i = 0; i < n; i += 4) {
+        int pad = i + 4 < n ? 0 : (text[i + 3] == '=') + (text[i + 3] == '=' && text[i + 2] == '=');
+        uint32_t four = 0;
+        for (int k = 0; k < 4; k++) {
+            int v = k >= 4 - pad ? 0 : base64_value(text[i + (size_t)k]);
+            if (v < 0)
+                return false;
+            four = four << 6 | (uint32_t)v;
+        }
+        if ((four & ((1u << 8 * pad) - 1)) != 0) /* one text for the same bytes */
+            return false;
+        for (int k = 0; k < 3 - pad; k++)
+            out[(*n_out)++] = (unsigned char)(four >> (16 - 8 * k));
+    }
+    return true;
+}
+
+static bool take_data(struct take *t, struct door_call *call) {
+    const json_t *v = take(t, "data");
+    if (v == NULL)
+        return door_refuse(t->error, STATUS_BAD_REQUEST, "data", "data: is missing");
+    if (!json_is_string(v))
+        return wrong_type(t, "data", "a string", v);
+    size_t n = json_string_length(v), bytes;
+    if (n / 4 * 3 > DOOR_DATA_MAX + 2)
+        return refuse_numbers(t->error, STATUS_TOO_LARGE, "data", "bytes", n / 4 * 3,
+                              DOOR_DATA_MAX);
+    unsigned char *data = door_arena_take(t->arena, n / 4 * 3 + 1);
+    if (data == NULL)
+        return door_refuse(t->error, STATUS_TOO_LARGE, "data", "data: too long");
+    if (!door_base64_from(json_string_value(v), n, data, &bytes))
+        return door_refuse(t->error, STATUS_BAD_REQUEST, "data",
+                           "data: must be base64 with its padding and without blanks");
+    if (bytes > DOOR_DATA_MAX)
+        return refuse_numbers(t->error, STATUS_TOO_LARGE, "data", "bytes", bytes, DOOR_DATA_MAX);
+    call->data = data;
+    call->n_data = (uint32_t)bytes;
+    return true;
 }
 
 static bool take_tenant(struct take *t, uint64_t *out) {
@@ -528,6 +590,14 @@ static bool call_from(struct take *t, struct door_call *call) {
         return take_session(t, call);
     case DOOR_PIN:
         return take_session(t, call) && take_bool(t, "on", true, &call->on);
+    case DOOR_EXPORT:
+        return take_session(t, call) && take_u64(t, "offset", 0, INT64_MAX, 0, &call->cursor);
+    case DOOR_IMPORT:
+        if (!take_name(t, "name", true, call->name) ||
+            !take_u64(t, "offset", 0, INT64_MAX, 0, &call->cursor) || !take_data(t, call))
+            return false;
+        call->session = door_import_id(call->name);
+        return take_tenant(t, &call->tenant);
     case DOOR_DRAIN:
         return take_u64(t, "deadline_ms", 0, 86400000, t->limits->drain_ms, &call->deadline_ms);
     default:
@@ -550,7 +620,7 @@ static bool cmd_from(struct take *t, struct door_call *call) {
     }
     return door_refuse(t->error, STATUS_BAD_REQUEST, "cmd",
                        "cmd: must be one of ping, info, submit, read, cancel, sessions, stored, "
-                       "tokens, forget, pin, stats, drain");
+                       "tokens, forget, pin, export, import, stats, drain");
 }
 
 static bool refuse_json(const struct door_json_error *e, struct door_error *error) {

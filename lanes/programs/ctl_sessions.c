@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roundhouse ctl sessions: what a server remembers, for people: list, show, forget, pin.
+ * roundhouse ctl sessions: what a server remembers, for people: list, show, forget, pin, files.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "lanes/door/wire.h"
 #include "lanes/programs/ctl.h"
@@ -147,6 +150,104 @@ static enum program_exit change(struct ctl *c, const char *word, const char *ses
     return code;
 }
 
+/* ---- files ---- */
+
+/* Everything or nothing: the file gets its name when it is whole and on the disk. */
+static enum program_exit export_to(struct ctl *c, const char *session, const char *path) {
+    static unsigned char bytes[DOOR_DATA_MAX + 3];
+    struct status_note note;
+    char part[4096];
+    enum program_exit code = EXIT_DONE;
+    int64_t offset = 0, size = 1;
+    if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part) {
+        status_say(&note, STATUS_BAD_REQUEST, "the path of the file is too long");
+        return ctl_fail(&note, EXIT_USAGE);
+    }
+    FILE *f = fopen(part, "wb");
+    bool fine = f != NULL;
+    while (fine && code == EXIT_DONE && offset < size) {
+        json_t *m = message(c, "export", session);
+        json_object_set_new(m, "offset", json_integer(offset));
+        json_t *reply = ctl_call_patiently(c, m, &code);
+        const json_t *data = json_object_get(reply, "data");
+        size_t n = 0;
+        json_decref(m);
+        if (code == EXIT_DONE)
+            fine = json_is_string(data) && json_string_length(data) / 4 * 3 <= sizeof bytes &&
+                   door_base64_from(json_string_value(data), json_string_length(data), bytes, &n) &&
+                   n > 0 && fwrite(bytes, 1, n, f) == n;
+        else
+            said(c, reply, code);
+        size = number(reply, "size");
+        offset += (int64_t)n;
+        json_decref(reply);
+    }
+    if (f != NULL) {
+        fine = fflush(f) == 0 && fsync(fileno(f)) == 0 && fine;
+        fine = fclose(f) == 0 && fine;
+    }
+    fine = fine && (code != EXIT_DONE || rename(part, path) == 0);
+    if (!fine || code != EXIT_DONE)
+        unlink(part);
+    if (!fine) {
+        status_say(&note, STATUS_IO, "%s cannot be written: %s", path, strerror(errno));
+        return ctl_fail(&note, EXIT_IO);
+    }
+    if (code == EXIT_DONE && !c->json)
+        printf("exported %s: %" PRId64 " bytes in %s\n", session, offset, path);
+    return code;
+}
+
+static json_t *base64(const unsigned char *bytes, size_t n) {
+    static char text[(DOOR_DATA_MAX + 2) / 3 * 4 + 8];
+    struct door_out o;
+    door_out_begin(&o, text, sizeof text);
+    door_out_base64(&o, NULL, bytes, n);
+    return json_stringn(text + 1, o.n - 2); /* without its quotes */
+}
+
+static enum program_exit import_from(struct ctl *c, const char *path) {
+    static unsigned char bytes[DOOR_DATA_MAX];
+    struct status_note note;
+    char name[64];
+    uint64_t random = 0;
+    FILE *f = fopen(path, "rb");
+    if (f == NULL || getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+        status_say(&note, STATUS_IO, "%s cannot be read: %s", path, strerror(errno));
+        if (f != NULL)
+            fclose(f);
+        return ctl_fail(&note, EXIT_NO_INPUT);
+    }
+    snprintf(name, sizeof name, "ctl-%016" PRIx64, random);
+    enum program_exit code = EXIT_DONE;
+    int64_t offset = 0;
+    const char *made = NULL;
+    json_t *reply = NULL;
+    size_t n;
+    while (code == EXIT_DONE && made == NULL && (n = fread(bytes, 1, sizeof bytes, f)) > 0) {
+        json_t *m = message(c, "import", NULL);
+        json_object_set_new(m, "name", json_string(name));
+        json_object_set_new(m, "offset", json_integer(offset));
+        json_object_set_new(m, "data", base64(bytes, n));
+        json_decref(reply);
+        reply = ctl_call_patiently(c, m, &code);
+        json_decref(m);
+        made = json_string_value(json_object_get(reply, "session"));
+        offset += (int64_t)n;
+    }
+    fclose(f);
+    if (reply != NULL)
+        said(c, reply, code);
+    if (code == EXIT_DONE && made == NULL) {
+        status_say(&note, STATUS_BAD_FILE, "%s ends before its session does", path);
+        code = ctl_fail(&note, EXIT_BAD_DATA);
+    } else if (code == EXIT_DONE && !c->json) {
+        printf("imported %s: %" PRId64 " bytes of %s\n", made, offset, path);
+    }
+    json_decref(reply);
+    return code;
+}
+
 /* ---- words ---- */
 
 void ctl_sessions_help(FILE *to) {
@@ -159,7 +260,10 @@ void ctl_sessions_help(FILE *to) {
             "  show NAME         its token ids, as run --tokens takes them\n"
             "  forget NAME...    drop what no other session shares\n"
             "  pin NAME...       keep it in RAM or on disk, whatever else wants the room\n"
-            "  unpin NAME...     let it go when its time comes\n");
+            "  unpin NAME...     let it go when its time comes\n"
+            "  export NAME FILE  write it to a file with its keys and values\n"
+            "  import FILE       take it in again, here or on another server with the same model\n"
+            "                    and settings; it then resumes as if it had been computed here\n");
 }
 
 enum program_exit ctl_sessions(struct ctl *c, const char *const *args, uint32_t n) {
@@ -168,6 +272,10 @@ enum program_exit ctl_sessions(struct ctl *c, const char *const *args, uint32_t 
         return list(c);
     if (n == 2 && strcmp(args[0], "show") == 0)
         return show(c, args[1]);
+    if (n == 3 && strcmp(args[0], "export") == 0)
+        return export_to(c, args[1], args[2]);
+    if (n == 2 && strcmp(args[0], "import") == 0)
+        return import_from(c, args[1]);
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         enum program_exit code = EXIT_DONE;
         if (n < 2 || strcmp(args[0], changes[i]) != 0)

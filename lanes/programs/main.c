@@ -80,10 +80,11 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], programs[i].name) != 0)
             continue;
         bool help = main_wants_help(argc - 1, argv + 1);
-        if (help && programs[i].bit == P_CTL && strcmp(argv[2], "sessions") == 0) {
-            ctl_sessions_help(stdout);
-            return EXIT_DONE;
-        }
+        for (int k = 2; help && programs[i].bit == P_CTL && k < argc; k++)
+            if (strcmp(argv[k], "sessions") == 0) {
+                ctl_sessions_help(stdout);
+                return EXIT_DONE;
+            }
         if (help) {
             printf("usage: roundhouse %s [options]\n%s\n\n", programs[i].synopsis,
                    programs[i].help);

@@ -30,23 +30,20 @@ static void *run(void *arg) {
     return NULL;
 }
 
-void engine_fixture_open(struct engine_fixture *f) {
-    struct status_note note = {{0}};
-    char model[512];
-    bool unknown = false;
+static void make_folder(struct engine_fixture *f) {
     memset(f, 0, sizeof *f);
-    snprintf(model, sizeof model, "%s/share/fable-5m", test_srcdir());
     snprintf(f->folder, sizeof f->folder, "/tmp/door-engine-XXXXXX");
     CHECK(mkdtemp(f->folder) != NULL);
     snprintf(f->url, sizeof f->url, "ipc://%s/s", f->folder);
+}
+
+static void open_both(struct engine_fixture *f, struct lane_engine_config e) {
+    struct status_note note = {{0}};
+    char model[512];
+    bool unknown = false;
+    snprintf(model, sizeof model, "%s/share/fable-5m", test_srcdir());
     const char *urls[1] = {f->url};
-    char cache[96];
-    snprintf(cache, sizeof cache, "%s/cache", f->folder);
-    struct lane_engine_config e = {.model_path = model,
-                                   .threads = 2,
-                                   .kv_bytes = 64 << 20,
-                                   .disk_cache = cache,
-                                   .disk_budget = 64 << 20};
+    e.model_path = model;
     enum status s = lane_engine_open(&e, &f->engine, &note);
     if (s != STATUS_OK)
         fprintf(stderr, "engine: %s\n", note.text);
@@ -75,6 +72,20 @@ void engine_fixture_open(struct engine_fixture *f) {
         fprintf(stderr, "door: %s\n", note.text);
     CHECK(s == STATUS_OK);
     CHECK(pthread_create(&f->thread, NULL, run, f) == 0);
+}
+
+void engine_fixture_open(struct engine_fixture *f) {
+    char cache[96];
+    make_folder(f);
+    snprintf(cache, sizeof cache, "%s/cache", f->folder);
+    open_both(
+        f, (struct lane_engine_config){
+               .threads = 2, .kv_bytes = 64 << 20, .disk_cache = cache, .disk_budget = 64 << 20});
+}
+
+void engine_fixture_open_as(struct engine_fixture *f, const struct lane_engine_config *config) {
+    make_folder(f);
+    open_both(f, *config);
 }
 
 void engine_fixture_join(struct engine_fixture *f) {

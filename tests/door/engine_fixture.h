@@ -17,7 +17,10 @@ struct engine_fixture {
     uint32_t closed, closed_status;
 };
 
+/* With a disk cache in a folder of its own. */
 void engine_fixture_open(struct engine_fixture *f);
+/* As the caller wants it, but for the model. */
+void engine_fixture_open_as(struct engine_fixture *f, const struct lane_engine_config *config);
 void engine_fixture_join(struct engine_fixture *f);
 void engine_fixture_close(struct engine_fixture *f);
 

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * `roundhouse ctl sessions` as a person uses it: list, show, pin, export, forget, import, over
+ * restarts and kill -9 of the server in the middle of it; files that are none; exit codes.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/programs/command.h"
+
+static struct command_result out;
+static char folder[64], url[96], session[40];
+
+static void setup(void) {
+    snprintf(folder, sizeof folder, "/tmp/ctl-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(url, sizeof url, "ipc://%s/s", folder);
+}
+
+static void teardown(void) {
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* A server on this store that has said that it is ready. */
+static pid_t start_server(const char *store) {
+    char program[4096], model[4096], cache[128], line[4096];
+    const char *build = getenv("RH_BUILDDIR");
+    int fds[2];
+    snprintf(program, sizeof program, "%s/roundhouse", build != NULL ? build : ".");
+    snprintf(model, sizeof model, "%s/share/fable-5m", test_srcdir());
+    snprintf(cache, sizeof cache, "%s/%s", folder, store);
+    ck_assert_int_eq(pipe(fds), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(fds[1], STDOUT_FILENO);
+        close(fds[0]);
+        close(fds[1]);
+        setenv("ROUNDHOUSE_MODEL", model, 1);
+        alarm(120); /* nothing of a failed test stays for long */
+        execl(program, program, "serve", "--json", "--quiet", "--listen", url, "--threads", "2",
+              "--kv-bytes", "64M", "--disk-cache", cache, "--disk-budget", "128M", (char *)NULL);
+        _exit(127);
+    }
+    close(fds[1]);
+    FILE *f = fdopen(fds[0], "r");
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
+    ck_assert_ptr_nonnull(strstr(line, "\"ready\":true"));
+    fclose(f);
+    return pid;
+}
+
+static void end_server(pid_t pid, int signal) {
+    int status;
+    kill(pid, signal);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    if (signal == SIGTERM)
+        ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+
+/* roundhouse ctl --connect URL ARGS; what it says must hold `says`. */
+__attribute__((format(printf, 3, 4))) static void ctl(int code, const char *says,
+                                                      const char *format, ...) {
+    char args[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(args, sizeof args, format, list);
+    va_end(list);
+    command_run(&out, "ctl --connect %s %s 2>&1", url, args);
+    ck_assert_msg(out.code == code, "%s: %d %s", args, out.code, out.text);
+    ck_assert_msg(strstr(out.text, says) != NULL, "%s: %s", args, out.text);
+}
+
+static const char story[] = "generate --greedy --ignore-eos --max-tokens 150 'Once upon a time'";
+
+START_TEST(test_carry) {
+    static char told[4096];
+    pid_t pid = start_server("a");
+    ctl(0, "", "%s", story);
+    snprintf(told, sizeof told, "%.4000s", out.text);
+    ctl(0, "\"tokens\":154", "sessions --json");
+    const char *at = strstr(out.text, "\"session\":\"");
+    ck_assert_ptr_nonnull(at);
+    snprintf(session, sizeof session, "%.32s", at + 11);
+    ctl(0, session, "sessions");
+    ctl(0, "[0,", "sessions show %s", session);
+    ctl(0, "3 pages", "sessions pin %s", session);
+    ctl(0, session, "sessions export %s %s/file", session, folder);
+    ctl(0, "no_room", "stats");
+    end_server(pid, SIGKILL); /* what was said to be pinned is on the disk, and so is the pin */
+    pid = start_server("a");
+    ctl(0, "pinned", "sessions list");
+    ctl(0, "", "%s", story);
+    ck_assert_str_eq(out.text, told);
+    ctl(0, "forgot", "sessions forget %s", session);
+    ctl(1, "not_found", "sessions forget %s", session);
+    ctl(1, "not_found", "sessions show %s --tenant somebody", session);
+    end_server(pid, SIGTERM);
+
+    /* The server is killed when half of an import is there; then all of it comes. */
+    char command[512];
+    snprintf(command, sizeof command, "head -c 700000 %s/file > %s/half", folder, folder);
+    ck_assert_int_eq(system(command), 0);
+    pid = start_server("b");
+    ctl(65, "ends before its session does", "sessions import %s/half", folder);
+    end_server(pid, SIGKILL);
+    pid = start_server("b");
+    ctl(0, session, "sessions import %s/file", folder);
+    ctl(0, session, "sessions import %s/file", folder);
+    ctl(0, "", "%s --name again --json", story);
+    ck_assert_ptr_nonnull(strstr(out.text, "\"resumed_tokens\":4"));
+    ctl(0, "", "%s", story);
+    ck_assert_str_eq(out.text, told);
+    end_server(pid, SIGTERM);
+}
+END_TEST
+
+START_TEST(test_refused) {
+    char command[512];
+    snprintf(command, sizeof command, "echo nothing of the kind > %s/odd; : > %s/empty", folder,
+             folder);
+    ck_assert_int_eq(system(command), 0);
+    memset(session, '0', 32);
+    session[32] = 0;
+    pid_t pid = start_server("a");
+    ctl(0, "session, latest used first", "sessions");
+    ctl(1, "not_found", "sessions export %s %s/none", session, folder);
+    ck_assert_int_ne(access(folder, R_OK), -1);
+    snprintf(command, sizeof command, "%s/none", folder);
+    ck_assert_int_eq(access(command, F_OK), -1); /* nothing stays of what failed */
+    ctl(74, "cannot be written", "sessions export %s /no/such/folder/file", session);
+    ctl(65, "ends before", "sessions import %s/odd", folder);
+    ctl(65, "ends before", "sessions import %s/empty", folder);
+    ctl(66, "cannot be read", "sessions import %s/nobody", folder);
+    ctl(1, "32 hex digits", "sessions pin nonsense");
+    ctl(64, "usage", "sessions pin");
+    ctl(64, "usage", "sessions nonsense");
+    ctl(0, "export NAME FILE", "sessions --help");
+    end_server(pid, SIGTERM);
+}
+END_TEST
+
+int main(void) {
+    Suite *s = suite_create("ctl_sessions");
+    TCase *t = tcase_create("ctl_sessions");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 0);
+    tcase_add_test(t, test_carry);
+    tcase_add_test(t, test_refused);
+    suite_add_tcase(s, t);
+    return test_run(s);
+}
