@@ -151,8 +151,12 @@ static bool stage_prompt(struct door_desk *d, struct door_stage *s, const struct
         status = lane_tokenizer_encode(t, in->text, in->text_bytes, flags, d->config.context,
                                        &s->ids, &s->n, &s->capacity, &note);
     } else {
-        status = lane_template_encode(t, in->messages, in->n_messages, true, d->config.context,
-                                      &s->ids, &s->n, &s->capacity, &note);
+        const struct lane_template_options date = {.date = in->template.date};
+        if (lane_template_check(t, &in->template, &note) != STATUS_OK)
+            field =
+                lane_template_check(t, &date, &note) != STATUS_OK ? "template_date" : "thinking";
+        status = lane_template_encode(t, in->messages, in->n_messages, &in->template, true,
+                                      d->config.context, &s->ids, &s->n, &s->capacity, &note);
     }
     if (status == STATUS_TOO_LARGE || s->n >= d->config.context)
         return refuse_prompt_long(d, field, d->config.context, error);

@@ -68,7 +68,8 @@ struct door_submit {
     uint32_t n_ids;
     const struct lane_message *messages;
     uint32_t n_messages;
-    bool bos, parse_special; /* DOOR_PROMPT_TEXT only */
+    struct lane_template_options template; /* DOOR_PROMPT_MESSAGES only */
+    bool bos, parse_special;               /* DOOR_PROMPT_TEXT only */
     bool seeded;
     uint32_t idle_cancel_ms; /* 0: never */
     /* Everything but id, client and prompt; bias and stops point into this struct. */

@@ -418,6 +418,26 @@ static bool text_from(struct take *t, const json_t *v, struct door_submit *s) {
     return true;
 }
 
+/* What a chat template takes beside messages; whether this one does is the tokenizer's to say. */
+static bool template_from(struct take *t, struct door_submit *s, bool messages) {
+    const json_t *date = take(t, "template_date"), *thinking = take(t, "thinking");
+    const char *field = date != NULL ? "template_date" : "thinking";
+    s->template = (struct lane_template_options){.date = NULL};
+    if (date != NULL && !json_is_string(date))
+        return wrong_type(t, "template_date", "a string", date);
+    if (thinking != NULL && !json_is_boolean(thinking))
+        return wrong_type(t, "thinking", "true or false", thinking);
+    if ((date != NULL || thinking != NULL) && !messages)
+        return door_refuse(t->error, STATUS_BAD_REQUEST, field, "%s: goes with messages only",
+                           field);
+    if (date != NULL && strlen(json_string_value(date)) != json_string_length(date))
+        return door_refuse(t->error, STATUS_BAD_REQUEST, field, "%s: holds a zero byte", field);
+    s->template.date = json_string_value(date);
+    if (thinking != NULL)
+        s->template.thinking = json_is_true(thinking) ? LANE_THINKING_ON : LANE_THINKING_OFF;
+    return true;
+}
+
 static bool prompt_from(struct take *t, struct door_submit *s) {
     const json_t *text = take(t, "prompt"), *ids = take(t, "prompt_ids"),
                  *messages = take(t, "messages");
@@ -429,6 +449,8 @@ static bool prompt_from(struct take *t, struct door_submit *s) {
                            given);
     if (!take_bool(t, "bos", true, &s->bos) ||
         !take_bool(t, "parse_special", false, &s->parse_special))
+        return false;
+    if (!template_from(t, s, messages != NULL))
         return false;
     if (text == NULL && s->parse_special)
         return door_refuse(t->error, STATUS_BAD_REQUEST, "parse_special",

@@ -27,6 +27,7 @@ struct chat {
     struct client client;
     struct client_call call;
     struct krn_sampling sampling;
+    struct lane_template_options template;
     struct lane_message messages[CHAT_MESSAGES_MAX];
     uint32_t n_messages;
     uint32_t *prompt, n_prompt, capacity;
@@ -95,9 +96,9 @@ static void chat_turn(struct act_ctx *ctx, struct chat *h, const char *line) {
         return;
     }
     h->n_prompt = 0;
-    enum status s =
-        lane_template_encode(lane_engine_tokenizer(h->engine), h->messages, h->n_messages, true, 0,
-                             &h->prompt, &h->n_prompt, &h->capacity, &h->note);
+    enum status s = lane_template_encode(lane_engine_tokenizer(h->engine), h->messages,
+                                         h->n_messages, &h->template, true, 0, &h->prompt,
+                                         &h->n_prompt, &h->capacity, &h->note);
     if (s != STATUS_OK) {
         chat_stop(ctx, h, s);
         return;
@@ -190,6 +191,7 @@ static enum status chat_all(struct chat *h, int argc, char **argv) {
     TRY(options_u64(&h->o, OPT_max_tokens, 1, UINT64_MAX, false, &h->max_tokens, &h->note));
     TRY(options_u32(&h->o, OPT_draft, 0, LANE_DRAFT_MAX, &h->draft, &h->note));
     h->quiet = options_has(&h->o, OPT_quiet);
+    TRY(options_template(&h->o, true, &h->template, &h->note));
     TRY(loading_engine(&config, h->quiet, &h->engine, &h->note));
     TRY(options_sampling(&h->o, &lane_engine_model(h->engine)->config, &h->sampling, &h->note));
     bool unknown = false;
@@ -200,6 +202,7 @@ static enum status chat_all(struct chat *h, int argc, char **argv) {
                                     "prompts work with roundhouse run"
                                   : "%s has no chat template; raw prompts work with roundhouse run",
                           config.model_path);
+    TRY(lane_template_check(lane_engine_tokenizer(h->engine), &h->template, &h->note));
     const char *system = options_text(&h->o, OPT_system, NULL);
     if (system != NULL && !chat_add(h, "system", system, strlen(system)))
         return STATUS_NO_MEMORY;

@@ -225,6 +225,12 @@ static enum status ctl_generate_fields(struct ctl *c, const char *text, json_t *
     json_object_set_new(m, "name", json_string(options_text(o, OPT_name, name)));
     json_object_set_new(m, "max_tokens", json_integer((json_int_t)max_tokens));
     json_object_set_new(m, "draft", json_integer(draft));
+    struct lane_template_options template;
+    TRY(options_template(o, options_has(o, OPT_chat_prompt), &template, note));
+    if (template.date != NULL)
+        json_object_set_new(m, "template_date", json_string(template.date));
+    if (template.thinking != LANE_THINKING_AS_IS)
+        json_object_set_new(m, "thinking", json_boolean(template.thinking == LANE_THINKING_ON));
     json_t *prompt = json_string(text);
     if (prompt == NULL)
         return status_say(note, STATUS_BAD_REQUEST, "the prompt is not valid UTF-8");

@@ -90,8 +90,8 @@ static void info_text(const struct info *x, json_t *j, json_t *cannot) {
         const struct lane_message hello = {"user", "", 0};
         struct status_note note = {{0}};
         uint32_t *ids = NULL, n = 0, capacity = 0;
-        if (lane_template_encode(x->tokenizer, &hello, 1, true, 0, &ids, &n, &capacity, &note) !=
-            STATUS_OK)
+        if (lane_template_encode(x->tokenizer, &hello, 1, NULL, true, 0, &ids, &n, &capacity,
+                                 &note) != STATUS_OK)
             json_array_append_new(cannot, json_string(note.text));
         free(ids);
     }

@@ -335,6 +335,23 @@ enum status options_engine(const struct options *o, struct lane_engine_config *c
     return STATUS_OK;
 }
 
+enum status options_template(const struct options *o, bool chat, struct lane_template_options *out,
+                             struct status_note *note) {
+    const char *thinking = options_text(o, OPT_thinking, NULL);
+    *out = (struct lane_template_options){.date = options_text(o, OPT_template_date, NULL)};
+    if (!chat && (thinking != NULL || out->date != NULL))
+        return status_say(note, STATUS_BAD_REQUEST, "--%s goes with --as-chat",
+                          thinking != NULL ? "thinking" : "template-date");
+    if (thinking == NULL)
+        return STATUS_OK;
+    bool on = strcmp(thinking, "on") == 0;
+    if (!on && strcmp(thinking, "off") != 0)
+        return status_say(note, STATUS_BAD_REQUEST, "--thinking '%s' is neither on nor off",
+                          thinking);
+    out->thinking = on ? LANE_THINKING_ON : LANE_THINKING_OFF;
+    return STATUS_OK;
+}
+
 enum status options_sampling(const struct options *o, const struct krn_config *model,
                              struct krn_sampling *out, struct status_note *note) {
     *out = (struct krn_sampling){.temperature = 1.0f, .top_p = 1.0f, .repetition = 1.0f};

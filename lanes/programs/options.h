@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "lanes/engine.h"
+#include "lanes/text/tokenizer.h"
 
 enum option_programs {
     P_RUN = 1,
@@ -72,6 +73,9 @@ enum status options_engine(const struct options *o, struct lane_engine_config *c
 /* Draw settings, starting from the model's own defaults. */
 enum status options_sampling(const struct options *o, const struct krn_config *model,
                              struct krn_sampling *out, struct status_note *note);
+/* What --template-date and --thinking say; good while o is. chat: a template is used at all. */
+enum status options_template(const struct options *o, bool chat, struct lane_template_options *out,
+                             struct status_note *note);
 /* Directory of the model that ships: ROUNDHOUSE_MODEL, beside the build, or installed. */
 const char *options_default_model(void);
 

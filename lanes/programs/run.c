@@ -30,6 +30,7 @@ struct run {
     struct run_session *sessions;
     uint32_t n, over, failed;
     bool json, stream, quiet;
+    struct lane_template_options template; /* with --as-chat */
 };
 
 /* ---- gathering prompts ---- */
@@ -55,8 +56,8 @@ static enum status run_add_text(struct run *r, const char *text, size_t bytes,
     TRY(run_add(r, &s, note));
     if (options_has(&r->o, OPT_chat_prompt)) {
         struct lane_message m = {.role = "user", .content = text, .content_bytes = bytes};
-        return lane_template_encode(t, &m, 1, true, 0, &s->prompt, &s->n_prompt, &s->capacity,
-                                    note);
+        return lane_template_encode(t, &m, 1, &r->template, true, 0, &s->prompt, &s->n_prompt,
+                                    &s->capacity, note);
     }
     return lane_tokenizer_encode(t, text, bytes, LANE_ENCODE_BOS, 0, &s->prompt, &s->n_prompt,
                                  &s->capacity, note);
@@ -288,6 +289,7 @@ static enum status run_all(struct run *r, int argc, char **argv, struct status_n
         return status_say(note, STATUS_NO_MEMORY, "no memory for the sessions");
     struct lane_engine_config config;
     TRY(options_engine(&r->o, &config, note));
+    TRY(options_template(&r->o, options_has(&r->o, OPT_chat_prompt), &r->template, note));
     TRY(loading_engine(&config, r->quiet, &r->engine, note));
     TRY(run_gather(r, note));
     TRY(run_prepare(r, note));

@@ -95,7 +95,7 @@ static enum status show_prompt(struct show *w, uint32_t i, uint32_t t, struct st
             {.role = "user", .content = first, .content_bytes = strlen(first)},
             {.role = "assistant", .content = reply->text, .content_bytes = reply->text_bytes},
             {.role = "user", .content = then, .content_bytes = strlen(then)}};
-        return lane_template_encode(tok, m, t == 0 ? 1 : 3, true, 0, &q->prompt, &q->n_prompt,
+        return lane_template_encode(tok, m, t == 0 ? 1 : 3, NULL, true, 0, &q->prompt, &q->n_prompt,
                                     &q->capacity, note);
     }
     if (t == 0)

@@ -5,6 +5,7 @@
  * Special tokens come from the template's own text only: what a message contains is encoded as
  * plain text.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,9 @@
 enum shape_flags {
     SHAPE_BOS = 1,          /* begins with the bos */
     SHAPE_ALWAYS_REPLY = 2, /* opens the reply whether asked to or not */
-    SHAPE_EOS_SPACE = 4     /* a space after each eos */
+    SHAPE_EOS_SPACE = 4,    /* a space after each eos */
+    SHAPE_DATE = 8,         /* takes today's date */
+    SHAPE_THINKING = 16     /* takes whether to think */
 };
 
 /* A special token within the rendered text. */
@@ -33,6 +36,7 @@ struct render {
     uint32_t n_messages;
     bool reply; /* add_generation_prompt */
     uint32_t flags;
+    const struct lane_template_options *options;
     char *text;
     size_t n, capacity;
     struct mark *marks;
@@ -307,13 +311,39 @@ static void render_gemma3(struct render *r) {
         put_literal(r, "<start_of_turn>model\n");
 }
 
+/* "2024-07-26" as "26 Jul 2024"; false for what is no day. */
+static bool date_words(const char *date, char out[16]) {
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    static const unsigned char days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    static const char form[] = "0000-00-00";
+    if (strlen(date) != sizeof form - 1 || date[0] == '0')
+        return false;
+    for (size_t i = 0; i < sizeof form - 1; i++)
+        if (form[i] == '-' ? date[i] != '-' : date[i] < '0' || date[i] > '9')
+            return false;
+    unsigned year = (unsigned)strtoul(date, NULL, 10),
+             month = (unsigned)strtoul(date + 5, NULL, 10);
+    unsigned day = (unsigned)strtoul(date + 8, NULL, 10);
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    if (month < 1 || month > 12 || day < 1 || day > days[month - 1] ||
+        (month == 2 && day == 29 && !leap))
+        return false;
+    snprintf(out, 16, "%02u %.3s %04u", day, months + 3 * (month - 1), year % 10000);
+    return true;
+}
+
 /* The template asks its host for today's date and has one of its own where there is none. Here is
- * none: what a prompt is never depends on the day. */
+ * none unless the caller says one: what a prompt is never depends on the day. */
 static void render_llama3_dated(struct render *r) {
     bool has_system = role_is(&r->messages[0], "system");
     put_bos(r);
     put_literal(r, "<|start_header_id|>system<|end_header_id|>\n\n"
-                   "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n");
+                   "Cutting Knowledge Date: December 2023\nToday Date: ");
+    char words[16] = "26 Jul 2024";
+    if (r->options->date != NULL)
+        date_words(r->options->date, words); /* a day: lane_template_check saw it */
+    put(r, words, strlen(words));
+    put(r, "\n\n", 2);
     if (has_system)
         put_stripped(r, r->messages[0].content, r->messages[0].content_bytes);
     put_literal(r, "<|eot_id|>");
@@ -406,6 +436,8 @@ static void render_qwen3(struct render *r) {
     }
     if (r->reply)
         put_literal(r, "<|im_start|>assistant\n");
+    if (r->reply && r->options->thinking == LANE_THINKING_OFF)
+        put_literal(r, "<think>\n\n</think>\n\n");
 }
 
 static void render_mistral(struct render *r) {
@@ -447,8 +479,8 @@ static void render_zephyr(struct render *r) {
 
 static const struct text_shape shapes[] = {
 #define SHAPE(name, render, flags, text) {name, render, flags, text, NULL, 0, 0},
-#define PUBLISHED(name, render, system, reduced, digest)                                           \
-    {name, render, 0, NULL, system, reduced, digest},
+#define PUBLISHED(name, render, flags, system, reduced, digest)                                    \
+    {name, render, flags, NULL, system, reduced, digest},
 #include "lanes/text/template_shapes.def"
 #undef SHAPE
 #undef PUBLISHED
@@ -590,14 +622,39 @@ static enum status check_messages(const struct lane_message *messages, uint32_t 
     return STATUS_OK;
 }
 
+enum status lane_template_check(const struct lane_tokenizer *t,
+                                const struct lane_template_options *options,
+                                struct status_note *note) {
+    char words[16];
+    if (t->shape == NULL)
+        return refuse(t, note);
+    if (options->date != NULL && !date_words(options->date, words)) {
+        status_say(note, STATUS_BAD_REQUEST, "the date \"%.40s\" is not a day as 2024-07-26",
+                   options->date);
+        lane_text_note_clean(note);
+        return STATUS_BAD_REQUEST;
+    }
+    if (options->date != NULL && (t->shape->flags & SHAPE_DATE) == 0)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "this model's chat template (%s) has no place for a date",
+                          t->shape->name);
+    if (options->thinking != LANE_THINKING_AS_IS && (t->shape->flags & SHAPE_THINKING) == 0)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "this model's chat template (%s) has no switch for thinking",
+                          t->shape->name);
+    return STATUS_OK;
+}
+
 enum status lane_template_encode(const struct lane_tokenizer *t,
                                  const struct lane_message *messages, uint32_t n_messages,
+                                 const struct lane_template_options *options,
                                  bool add_generation_prompt, uint32_t limit, uint32_t **ids,
                                  uint32_t *n, uint32_t *capacity, struct status_note *note) {
     struct render r = {.t = t, .messages = messages, .n_messages = n_messages, .note = note};
     uint32_t before = *n;
-    if (t->shape == NULL)
-        return refuse(t, note);
+    static const struct lane_template_options none;
+    r.options = options != NULL ? options : &none;
+    TRY(lane_template_check(t, r.options, note));
     TRY(check_messages(messages, n_messages, note));
     r.reply = add_generation_prompt;
     r.flags = t->shape->flags;

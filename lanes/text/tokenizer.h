@@ -54,10 +54,23 @@ struct lane_message {
 /* Name of the recognised template shape ("fable", "chatml", "llama3", ...), or NULL when there is
  * none or it is unknown; *unknown tells which. */
 const char *lane_template_name(const struct lane_tokenizer *t, bool *unknown);
+/* What some templates take beside messages. Zeros, like NULL, leave all to the template: none asks
+ * the clock. */
+enum lane_thinking { LANE_THINKING_AS_IS, LANE_THINKING_OFF, LANE_THINKING_ON };
+struct lane_template_options {
+    const char *date; /* today's, YYYY-MM-DD; NULL: the one that the template holds */
+    enum lane_thinking thinking;
+};
+/* Whether this template takes them: BAD_REQUEST for what is no day, UNSUPPORTED for what it has no
+ * place for. */
+enum status lane_template_check(const struct lane_tokenizer *t,
+                                const struct lane_template_options *options,
+                                struct status_note *note);
 /* Appends the ids of a conversation; contents never become special tokens. UNSUPPORTED names an
  * unknown template. */
 enum status lane_template_encode(const struct lane_tokenizer *t,
                                  const struct lane_message *messages, uint32_t n_messages,
+                                 const struct lane_template_options *options,
                                  bool add_generation_prompt, uint32_t limit, uint32_t **ids,
                                  uint32_t *n, uint32_t *capacity, struct status_note *note);
 

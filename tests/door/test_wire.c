@@ -139,6 +139,15 @@ static const struct {
     {"{'cmd':'submit','name':'n','prompt_ids':[1000]}", STATUS_BAD_TOKEN, "prompt_ids"},
     {"{'cmd':'submit','name':'n','prompt_ids':[4294967296]}", STATUS_BAD_TOKEN, "prompt_ids"},
     {"{'cmd':'submit','name':'n','messages':[]}", STATUS_EMPTY_PROMPT, "messages"},
+    {S ",'thinking':true}", STATUS_BAD_REQUEST, "thinking"},
+    {S ",'template_date':'2024-07-26'}", STATUS_BAD_REQUEST, "template_date"},
+    {"{'cmd':'submit','name':'n','messages':[{'role':'user','content':'x'}],'thinking':1}",
+     STATUS_BAD_REQUEST, "thinking"},
+    {"{'cmd':'submit','name':'n','messages':[{'role':'user','content':'x'}],'template_date':7}",
+     STATUS_BAD_REQUEST, "template_date"},
+    {"{'cmd':'submit','name':'n','messages':[{'role':'user','content':'x'}],"
+     "'template_date':'2024\\u0000'}",
+     STATUS_BAD_REQUEST, "template_date"},
     {"{'cmd':'submit','name':'n','messages':'hi'}", STATUS_BAD_REQUEST, "messages"},
     {"{'cmd':'submit','name':'n','messages':['hi']}", STATUS_BAD_REQUEST, "messages"},
     {"{'cmd':'submit','name':'n','messages':[{'content':'x'}]}", STATUS_BAD_REQUEST, "role"},
@@ -319,6 +328,14 @@ START_TEST(test_messages) {
     ck_assert_uint_eq(s->messages[1].content_bytes, 5);
     ck_assert_uint_eq(s->request.sampling.n_top, 20);
     ck_assert_uint_eq(s->request.flags, LANE_NO_TEXT);
+    ck_assert(s->template.date == NULL && s->template.thinking == LANE_THINKING_AS_IS);
+    ck_assert(decode("{'cmd':'submit','name':'n','messages':[{'content':'x','role':'user'}],"
+                     "'template_date':'2024-07-26','thinking':false}"));
+    ck_assert_str_eq(s->template.date, "2024-07-26");
+    ck_assert_int_eq(s->template.thinking, LANE_THINKING_OFF);
+    ck_assert(decode("{'cmd':'submit','name':'n','messages':[{'content':'x','role':'user'}],"
+                     "'thinking':true}"));
+    ck_assert(s->template.date == NULL && s->template.thinking == LANE_THINKING_ON);
 }
 END_TEST
 

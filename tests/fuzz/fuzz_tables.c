@@ -77,7 +77,7 @@ static void check_template(const struct lane_tokenizer *t) {
     uint32_t *ids = NULL, n = 0, capacity = 0;
     bool unknown;
     const char *name = lane_template_name(t, &unknown);
-    enum status s = lane_template_encode(t, messages, 2, true, 0, &ids, &n, &capacity, &note);
+    enum status s = lane_template_encode(t, messages, 2, NULL, true, 0, &ids, &n, &capacity, &note);
     CHECK(name != NULL || (s == STATUS_UNSUPPORTED && n == 0));
     CHECK(s == STATUS_OK || note.text[0] != '\0');
     free(ids);

@@ -7,6 +7,7 @@ The tests read the two files only; run this again when a case is added. With a f
 templates/, only OUTPUT_FOLDER/given.json is made, of these templates; ROUNDHOUSE_TEMPLATES names it to test_template.
 """
 import copy
+import datetime
 import json
 import os
 import random
@@ -229,6 +230,17 @@ def conversations():
             [hi], [hello, hello], [hello, system, hello], [system], [hello, hi]]
 
 
+def beside(template):
+    """With and without the reply opened, and what the template takes beside messages: our words, its words."""
+    for reply in (False, True):
+        yield reply, {}, {}
+        if "date_string" in template:
+            yield reply, {"date": "2024-02-29"}, {"date_string": datetime.date(2024, 2, 29).strftime("%d %b %Y")}
+        if "enable_thinking" in template:
+            yield reply, {"thinking": False}, {"enable_thinking": False}
+            yield reply, {"thinking": True}, {"enable_thinking": True}
+
+
 def make_templates(model, templates):
     def stop(message):
         raise TemplateError(message)
@@ -248,11 +260,11 @@ def make_templates(model, templates):
         if shape is not None:
             compiled = environment.from_string(template)
             for messages in conversations():
-                for reply in (False, True):
-                    row = {"messages": messages, "reply": reply}
+                for reply, options, given in beside(template):
+                    row = {"messages": messages, "reply": reply, **options}
                     try:
                         text = compiled.render(messages=messages, add_generation_prompt=reply, bos_token="<s>",
-                                               eos_token="</s>")
+                                               eos_token="</s>", **given)
                         row["text"] = text
                         for key, tokenizer in (("ids", built), ("ids_stripping", stripping)):
                             row[key] = Tokenizer.from_str(json.dumps(tokenizer)).encode(

@@ -85,8 +85,8 @@ static inline struct text_ids text_encode_chat(const struct lane_tokenizer *t,
         list[i] = (struct lane_message){json_string_value(json_object_get(m, "role")),
                                         json_string_value(content), json_string_length(content)};
     }
-    enum status status =
-        lane_template_encode(t, list, (uint32_t)n, true, 0, &ids.ids, &ids.n, &ids.capacity, &note);
+    enum status status = lane_template_encode(t, list, (uint32_t)n, NULL, true, 0, &ids.ids, &ids.n,
+                                              &ids.capacity, &note);
     ck_assert_msg(status == STATUS_OK, "%s", note.text);
     return ids;
 }
