@@ -301,7 +301,8 @@ static void fake_step(struct gpu_device *d, const struct gpu_plan *plan,
     struct fake *f = (struct fake *)d;
     CHECK(f->n_steps < FAKE_STEPS);
     f->steps[f->n_steps++] = (struct fake_step){plan, result, d->faults, 0};
-    fake_graph(f, plan, d->faults.graph_fails);
+    if (!d->faults.voided) /* a plan that is void does nothing, and so says nothing */
+        fake_graph(f, plan, d->faults.graph_fails);
     d->faults = (struct gpu_faults){0};
     f->begun++;
 }

@@ -208,6 +208,12 @@ static void rank_receive(struct act_ctx *ctx, void *self, const struct act_msg *
         break;
     case ACT_KIND_stop:
         state->stopping = true;
+        /* Only a timer that is armed from now on holds the runtime: copies still write to memory
+         * that is given back behind its end. */
+        if (state->timer != 0)
+            act_timer_cancel(ctx, state->timer);
+        state->timer = 0;
+        rank_moves_poll(ctx, state);
         rank_poll(ctx, state);
         break;
     default: /* start, gone */

@@ -242,6 +242,8 @@ START_TEST(test_pressure) {
     ck_assert_uint_eq(fab_votes_held(&b.v), GPU_GRAPHS_FLOOR);
     ck_assert_int_eq(plan(&b, 40), GPU_GRAPH_LIVE); /* hits go on */
     ck_assert_int_eq(plan(&b, 1), GPU_GRAPH_NONE);
+    word(&b, 0, 40, GPU_GRAPH_LOST); /* a slot is free, and still no new key is asked for */
+    ck_assert_int_eq(plan(&b, 1), GPU_GRAPH_NONE);
     word(&b, 1, 0, GPU_GRAPH_EASY);
     ck_assert_int_eq(plan(&b, 1), GPU_GRAPH_NONE); /* rank 0 is not well yet */
     ck_assert_uint_lt(b.v.limit, 40);
@@ -347,6 +349,29 @@ START_TEST(test_faults) {
 }
 END_TEST
 
+/* Nobody waits for votes on what a void plan asked, and nobody is said to be silent: it is asked
+ * anew. */
+START_TEST(test_void_plans) {
+    uint64_t voided = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct ranks rig;
+        rig_set_up_graphs(&rig, ACT_PORT_SIM, 1 + seed % 4, seed, 0, NULL, &graphs);
+        act_sim_fault_set(rig.rt, "gpu.void", 200000, 30000, 300000);
+        act_sim_faults_until(rig.rt, act_rt_now_ns(rig.rt) + 300000);
+        rig_start(&rig);
+        act_rt_run(rig.rt);
+        ck_assert_msg(planner_done(&rig.planner), "seed %llu", (unsigned long long)seed);
+        const struct fab_votes *v = fab_conductor_votes(rig.conductor);
+        ck_assert_uint_eq(v->count.silent + v->count.refused, 0);
+        ck_assert_uint_eq(rig.n_said, 0);
+        live_everywhere(&rig);
+        voided += rig.planner.voided;
+        rig_tear_down(&rig);
+    }
+    ck_assert_uint_gt(voided, 50);
+}
+END_TEST
+
 START_TEST(test_silence_is_named) {
     struct ranks rig;
     rig_set_up_graphs(&rig, ACT_PORT_SIM, 2, 5, 0, NULL, &graphs);
@@ -404,6 +429,7 @@ int main(void) {
     tcase_add_test(tc, test_settings);
     tcase_add_test(tc, test_in_step);
     tcase_add_test(tc, test_faults);
+    tcase_add_test(tc, test_void_plans);
     tcase_add_test(tc, test_silence_is_named);
     tcase_add_test(tc, test_same_seed_same_trace);
     tcase_add_test(tc, test_threads);

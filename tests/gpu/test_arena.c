@@ -85,6 +85,31 @@ START_TEST(test_small_and_large) {
 }
 END_TEST
 
+START_TEST(test_best_fit) {
+    /* Of holes of one bin the smallest that fits is taken, so that the larger stay whole. */
+    struct bench b;
+    gpu_mem_t hole[3], wall[3];
+    static const uint64_t kib[3] = {120, 70, 100};
+    begin(&b, GPU_ARENA_PLAIN, &roomy, NULL);
+    for (int i = 0; i < 3; i++) {
+        hole[i] = take(&b, kib[i] << 10);
+        wall[i] = take(&b, 512);
+    }
+    gpu_cu_ptr_t at[3];
+    for (int i = 0; i < 3; i++) {
+        at[i] = gpu_arena_at(b.a, hole[i]);
+        give(&b, hole[i], 1);
+    }
+    gpu_arena_reached(b.a, 1);
+    ck_assert_uint_eq(gpu_arena_at(b.a, take(&b, 90 << 10)), at[2]);
+    ck_assert_uint_eq(gpu_arena_at(b.a, take(&b, 66 << 10)), at[1]);
+    ck_assert_uint_eq(gpu_arena_at(b.a, take(&b, 120 << 10)), at[0]);
+    ck_assert(gpu_arena_lives(b.a, wall[0]) && gpu_arena_lives(b.a, wall[2]));
+    sound(&b);
+    end(&b);
+}
+END_TEST
+
 START_TEST(test_1024_cycles) {
     /* 1,024 small and large allocations and frees: memory, records and driver calls stay what the
      * first cycles needed. */
@@ -213,6 +238,8 @@ START_TEST(test_foreign_and_borrowed) {
     ck_assert_int_eq(gpu_arena_borrow(b.a, p + 8, 8, "a library", &again, &b.rig.note),
                      STATUS_DUPLICATE);
     ck_assert_int_eq(gpu_arena_borrow(b.a, at, 8, "our own", &again, &b.rig.note),
+                     STATUS_DUPLICATE);
+    ck_assert_int_eq(gpu_arena_borrow(b.a, at - 64, 128, "into our own", &again, &b.rig.note),
                      STATUS_DUPLICATE);
     ck_assert_uint_eq(gpu_arena_count(b.a).mapped, before.mapped);
     ck_assert_uint_eq(gpu_arena_count(b.a).live, before.live);
@@ -460,6 +487,7 @@ int main(void) {
     TCase *tc = tcase_create("arena");
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, test_small_and_large);
+    tcase_add_test(tc, test_best_fit);
     tcase_add_test(tc, test_1024_cycles);
     tcase_add_test(tc, test_churn);
     tcase_add_test(tc, test_handles_have_generations);
