@@ -23,6 +23,7 @@ struct krn_oracle {
     float *scratch; /* of a product: two rows of the widest input */
     float *memory;  /* all of the above */
     enum krn_dtype act, kv;
+    bool cuda; /* a profile of the tensor cores */
 };
 
 static uint64_t buf_floats(const struct krn_config *c, enum krn_buf b) {
@@ -62,10 +63,6 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
     if (context == 0 || context > KRN_CONTEXT_MAX || c->head_dim > KRN_HEAD_MAX)
         return status_say(note, STATUS_BAD_REQUEST,
                           "the oracle cannot hold %u tokens of heads of %u", context, c->head_dim);
-    if (krn_profile_gpu(profile))
-        return status_say(note, STATUS_UNSUPPORTED,
-                          "the oracle has no products of profile %s: its steps are a GPU's",
-                          profile->name);
     uint64_t kv = (uint64_t)c->layers * context * c->kv_heads * c->head_dim;
     uint64_t widest = widest_input(c);
     uint64_t n = 2 * kv + 2ull * context * c->head_dim + (c->layers + 1ull) * c->hidden;
@@ -89,6 +86,7 @@ enum status krn_oracle_open(const struct krn_net *net, const struct krn_profile 
                              .segment = profile->attn_segment,
                              .act = profile->act,
                              .kv = profile->kv,
+                             .cuda = krn_profile_gpu(profile),
                              .memory = m};
     o->keys = m;
     o->values = m + kv;
@@ -137,8 +135,9 @@ static void rope_kv(struct krn_oracle *o, const struct krn_op *op) {
     for (uint32_t h = 0; h < c->kv_heads; h++)
         krn_oracle_rope(o->buf[KRN_BUF_K] + (size_t)h * c->head_dim, cs, c->head_dim);
     if (o->kv == KRN_BF16) {
-        krn_oracle_round_bf16(o->buf[KRN_BUF_K], (uint32_t)width);
-        krn_oracle_round_bf16(o->buf[KRN_BUF_V], (uint32_t)width);
+        void (*round)(float *, uint32_t) = o->cuda ? krn_oracle_round_cuda : krn_oracle_round_bf16;
+        round(o->buf[KRN_BUF_K], (uint32_t)width);
+        round(o->buf[KRN_BUF_V], (uint32_t)width);
     }
     memcpy(o->keys + at, o->buf[KRN_BUF_K], width * sizeof(float));
     memcpy(o->values + at, o->buf[KRN_BUF_V], width * sizeof(float));
@@ -158,12 +157,16 @@ static void attend(struct krn_oracle *o, const struct krn_op *op) {
                                   .scale = op->scale,
                                   .window = op->window,
                                   .out = o->buf[KRN_BUF_A]};
-    (o->kv == KRN_BF16 ? krn_oracle_attend_bf16 : krn_oracle_attend)(&a);
+    (o->cuda             ? krn_oracle_attend_cuda
+     : o->kv == KRN_BF16 ? krn_oracle_attend_bf16
+                         : krn_oracle_attend)(&a);
 }
 
 static void product(const struct krn_oracle *o, const float *x, const struct krn_tensor *w,
                     uint32_t segments, const struct krn_tensor *bias, bool add, float *y) {
-    if (o->act == KRN_BF16)
+    if (o->cuda)
+        krn_oracle_product_cuda(x, w, segments, bias, add, y, o->scratch);
+    else if (o->act == KRN_BF16)
         krn_oracle_product_bf16(x, w, segments, bias, add, y, o->scratch);
     else if (o->act == KRN_Q8_0)
         krn_oracle_product_q8(x, w, segments, bias, add, y);
@@ -185,7 +188,9 @@ static void experts(struct krn_oracle *o, const struct krn_op *op, const float *
         krn_oracle_gate(g, u, op->n);
         for (uint32_t s = 0; s < o->segments; s++) {
             float *sum = o->mixed + (size_t)s * h;
-            if (o->act == KRN_BF16)
+            if (o->cuda)
+                krn_oracle_segment_cuda(g, e->down, s * part, (s + 1) * part, one, o->scratch);
+            else if (o->act == KRN_BF16)
                 krn_oracle_segment_bf16(g, e->down, s * part, (s + 1) * part, one, o->scratch);
             else if (o->act == KRN_Q8_0)
                 krn_oracle_segment_q8(g, e->down, s * part, (s + 1) * part, one);
@@ -222,7 +227,8 @@ static bool execute(struct krn_oracle *o, const struct krn_op *op, uint32_t toke
         op->one_more ? krn_oracle_norm_more : krn_oracle_norm;
     switch (op->kind) {
     case KRN_OP_EMBED:
-        (o->act == KRN_BF16 ? krn_oracle_embed_bf16 : krn_oracle_embed)(op->w, token, dst);
+        (o->act == KRN_BF16 && !o->cuda ? krn_oracle_embed_bf16 : krn_oracle_embed)(op->w, token,
+                                                                                    dst);
         if (op->scale != 1.0f)
             krn_oracle_scale(dst, op->scale, c->hidden);
         break;

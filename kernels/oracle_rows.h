@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The oracle's row functions: one row, plain loops, unpacked tensors, contiguous keys and values.
  * Written from numerics.md alone, so that a mistake in the tables and one here would have to be the
- * same mistake. Private to kernels/ and its tests.
+ * same mistake. Private to kernels/, its tests and the self-test of a GPU.
  */
 #ifndef KERNELS_ORACLE_ROWS_H
 #define KERNELS_ORACLE_ROWS_H
@@ -66,5 +66,13 @@ void krn_oracle_attend(const struct krn_oracle_attend *a);
 /* numerics.md 15.6; keys and values are rounded already. */
 void krn_oracle_attend_bf16(const struct krn_oracle_attend *a);
 void krn_oracle_round_bf16(float *x, uint32_t n);
+
+/* Those of cuda-bf16-sm90 (numerics.md 16); scratch as above. */
+void krn_oracle_round_cuda(float *x, uint32_t n);
+void krn_oracle_product_cuda(const float *x, const struct krn_tensor *w, uint32_t segments,
+                             const struct krn_tensor *bias, bool add, float *y, float *scratch);
+void krn_oracle_segment_cuda(const float *x, const struct krn_tensor *w, uint32_t begin,
+                             uint32_t end, float *y, float *scratch);
+void krn_oracle_attend_cuda(const struct krn_oracle_attend *a);
 
 #endif

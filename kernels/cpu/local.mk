@@ -6,7 +6,7 @@ libkernels_a_SOURCES += kernels/approx.c kernels/approx.h kernels/draw.c kernels
 	kernels/matmul.c kernels/matmul.h kernels/profile.c kernels/rope.c kernels/route.c kernels/rowfn.c kernels/selftest.c kernels/selftest.h \
 	kernels/cpu/amx.c kernels/cpu/amx.h kernels/cpu/bf16.c kernels/cpu/bf16.h \
 	kernels/cpu/bf16_selftest.c kernels/cpu/product_bf16.h kernels/cpu/product_close.h \
-	kernels/oracle_bf16.c kernels/cpu/attend.h kernels/cpu/attend_bf16.h kernels/cpu/attend_f32.h \
+	kernels/oracle_bf16.c kernels/oracle_cuda.c kernels/step16.h kernels/step16.c kernels/cpu/attend.h kernels/cpu/attend_bf16.h kernels/cpu/attend_f32.h \
 	kernels/cpu/cells.h kernels/cpu/cells_avx2.h kernels/cpu/cells_avx512.h \
 	kernels/cpu/cells_plain.h kernels/cpu/q8.h kernels/cpu/q8_dot_avx2.h \
 	kernels/cpu/q8_dot_plain.h kernels/cpu/q8_dot_vnni.h kernels/cpu/q8_entries.h \

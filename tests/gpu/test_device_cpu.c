@@ -3,7 +3,6 @@
  * set gives the logits and draws of one token at a time.
  */
 #include "kernels/matmul.h"
-#include "kernels/oracle.h"
 #include "tests/gpu/truth.h"
 #include "tests/harness.h"
 
@@ -86,11 +85,8 @@ START_TEST(test_profiles) {
             rig_model_close(&m);
             continue;
         }
-        if (krn_profile_gpu(&m.profile)) {
-            struct krn_oracle *o;
+        if (krn_profile_gpu(&m.profile)) { /* tests/cuda/test_device_ranks has its oracle */
             struct krn_matmul products;
-            ck_assert_int_eq(krn_oracle_open(&m.net, &m.profile, LENGTH, &o, &note),
-                             STATUS_UNSUPPORTED);
             ck_assert_int_eq(krn_matmul_open(&m.profile, krn_rowfn_pick(NULL), &products, &note),
                              STATUS_UNSUPPORTED);
         } else {

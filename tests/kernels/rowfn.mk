@@ -1,7 +1,10 @@
 # Tests of row functions, draw, profiles, tables and the oracle.
 check_PROGRAMS += tests/kernels/test_bf16 tests/kernels/test_approx tests/kernels/test_attend tests/kernels/test_draw \
 	tests/kernels/test_golden tests/kernels/test_oracle tests/kernels/test_product \
-	tests/kernels/test_q8 tests/kernels/test_rows
+	tests/kernels/test_q8 tests/kernels/test_rows tests/kernels/test_step16
+tests_kernels_test_step16_SOURCES = tests/kernels/test_step16.c tests/kernels/step16_inputs.h
+tests_kernels_test_step16_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_step16_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_approx_SOURCES = tests/kernels/test_approx.c tests/kernels/kit.h
 tests_kernels_test_approx_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_approx_LDADD = $(RH_TEST_LDADD)
