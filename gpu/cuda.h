@@ -132,6 +132,14 @@ struct cuda_shape gpu_cuda_shape(const struct gpu_plan *p);
 enum status gpu_cuda_copies(struct cuda *c, const struct gpu_plan *p, struct status_note *note);
 enum status gpu_cuda_forward(struct cuda *c, const struct gpu_plan *p, struct status_note *note);
 
+/* Rows of PRODUCT_BF16 or LOGITS_BF16 into tiles, where they are not yet, and its product. */
+enum status gpu_cuda_product_rows(struct cuda *c, const struct cuda_stage *s, uint32_t first,
+                                  uint32_t rows, struct status_note *note);
+
+/* perturb_cuda.c: the perturb hook on the logits of draws [first, first + CUDA_LOGITS_ROWS). */
+enum status gpu_cuda_perturb_bf16(struct cuda *c, const struct cuda_stage *s, uint32_t first,
+                                  struct status_note *note);
+
 /* open_cuda.c and device_cuda.c: the port's table, and the end of a device. */
 extern const struct gpu_device_ops gpu_cuda_ops;
 void gpu_cuda_close(struct gpu_device *device);

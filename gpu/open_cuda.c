@@ -13,13 +13,14 @@
 #include "gpu/graphs_cuda.h"
 #include "gpu/pack_cuda.h"
 #include "gpu/pages_cuda.h"
+#include "gpu/selftest_cuda.h"
 
 /* Machine code runs on drivers of its toolkit's major version and later. */
 static uint32_t driver_least(void) {
     return krn_cuda_toolkit / 1000 * 1000;
 }
 
-/* What this device computes is the portable profile; anything else is refused with what it is. */
+/* What this device computes; anything else is refused with what it is. */
 static enum status check_model(const struct krn_config *m, const struct krn_profile *p,
                                struct status_note *note) {
     bool portable = strncmp(p->name, "portable", 8) == 0 && p->act == KRN_F32 && p->kv == KRN_F32;
@@ -58,10 +59,6 @@ static enum status check_config(const struct gpu_device_config *config, struct s
                           "limits of %u rows and vocabulary %u: the model has %u",
                           config->limits.rows, config->limits.vocab, m->vocab);
     TRY(gpu_world_check(m, p, config->world, note));
-    if (krn_profile_gpu(p) && config->world > 1)
-        return status_say(note, STATUS_UNSUPPORTED,
-                          "profile %s runs on one rank of the CUDA device so far, not on %u",
-                          p->name, config->world);
     CHECK(config->rank < config->world);
     CHECK(config->world == 1 || config->collective != NULL);
     return STATUS_OK;
@@ -316,6 +313,21 @@ void gpu_cuda_close(struct gpu_device *device) {
     free(c);
 }
 
+/* Once for each GPU of a process. Devices open on one thread, at start. */
+static enum status test_cores(struct cuda *c, struct status_note *note) {
+    static const struct gpu_driver *driver;
+    static uint64_t passed; /* a bit a GPU */
+    uint64_t bit = 1ull << c->ordinal % 64;
+    if (driver != c->driver)
+        passed = 0;
+    driver = c->driver;
+    if (!c->bf16 || (passed & bit) != 0)
+        return STATUS_OK;
+    TRY(gpu_cuda_selftest(c, note));
+    passed |= bit;
+    return STATUS_OK;
+}
+
 static enum status open_parts(struct cuda *c, const struct gpu_device_cuda_over *over,
                               struct status_note *note) {
     c->stages = calloc(c->config.net->n_ops, sizeof *c->stages);
@@ -327,6 +339,7 @@ static enum status open_parts(struct cuda *c, const struct gpu_device_cuda_over 
     TRY(open_memory(c, note));
     TRY(open_pinned(c, note));
     TRY(fill_memory(c, note));
+    TRY(test_cores(c, note));
     TRY(gpu_cuda_pack(c, note));
     return gpu_cuda_graphs_open(c, over->each, note);
 }

@@ -24,10 +24,11 @@ static gpu_cu_ptr_t cut(gpu_cu_ptr_t base, uint64_t *at, uint64_t bytes) {
 
 uint64_t gpu_cuda_place_bf16(struct cuda *c, gpu_cu_ptr_t base, uint64_t at) {
     const struct krn_config *m = &c->model;
-    uint32_t rows = (uint32_t)rows_cap(c), v = c->config.profile.virtual_ranks;
+    uint32_t rows = (uint32_t)rows_cap(c), world = c->config.world;
+    uint32_t v = c->config.profile.virtual_ranks / world;
     c->packed[KRN_BUF_H] = cut(base, &at, krn_bf16_bytes(rows, m->hidden, 1));
-    c->packed[KRN_BUF_A] = cut(base, &at, krn_bf16_bytes(rows, m->heads * m->head_dim, v));
-    c->packed[KRN_BUF_G] = cut(base, &at, krn_bf16_bytes(rows, m->ffn, v));
+    c->packed[KRN_BUF_A] = cut(base, &at, krn_bf16_bytes(rows, c->heads * m->head_dim, v));
+    c->packed[KRN_BUF_G] = cut(base, &at, krn_bf16_bytes(rows, m->ffn / world, v));
     c->table_bytes =
         (uint32_t)(sizeof(struct krn_cuda_attend_table) +
                    (c->limits.rows + c->limits.seqs) * sizeof(struct krn_cuda_attend_span));
@@ -38,6 +39,20 @@ uint64_t gpu_cuda_place_bf16(struct cuda *c, gpu_cu_ptr_t base, uint64_t at) {
     c->attend_work = cut(base, &at, krn_cuda_attend_work(m->head_dim, CUDA_ATTEND_ITEMS));
     c->row_major = cut(base, &at, CUDA_STAGING);
     return at;
+}
+
+/* Columns [col0, col0 + k) of a row of a blocked format, which may begin and end inside blocks. */
+static void unpack_row(const struct krn_tensor *t, uint64_t row, uint32_t col0, uint32_t k,
+                       float *out) {
+    enum { PIECE = KRN_QUANT_BLOCK_MAX };
+    float piece[PIECE];
+    uint64_t ld = t->dims[1], end = (uint64_t)col0 + k;
+    for (uint64_t at = col0 / PIECE * PIECE; at < end; at += PIECE) {
+        uint64_t width = ld - at < PIECE ? ld - at : PIECE, from = at < col0 ? col0 - at : 0;
+        krn_unpack(t->dtype, t->data, row * ld + at, width, piece);
+        for (uint64_t i = from; i < width && at + i < end; i++)
+            out[at + i - col0] = piece[i];
+    }
 }
 
 /* Rows [row0, row0 + n), columns [col0, col0 + k) as they are stored: bf16, or widened to f32. */
@@ -55,21 +70,21 @@ static void stage_rows(const struct krn_tensor *t, uint64_t row0, uint32_t n, ui
         else if (t->dtype == KRN_F16)
             for (uint32_t i = 0; i < k; i++)
                 to[i] = krn_widen_f16(((const uint16_t *)t->data)[from + i]);
-        else /* whole blocks: there is one rank, so columns are not cut */
-            krn_unpack(t->dtype, t->data, from, k, to);
+        else
+            unpack_row(t, row0 + r, col0, k, to);
     }
 }
 
 /* One part of whole tiles of rows, through row-major memory of the device. */
 static void pack_part(struct gpu_cuda_packer *p, const struct krn_tensor *t,
-                      struct krn_cuda_rows_bf16 *a, uint64_t row0) {
+                      struct krn_cuda_rows_bf16 *a, uint64_t row0, uint32_t col0) {
     struct cuda *c = p->c;
     struct krn_cuda_call call;
     uint64_t element = a->type == KRN_ROWS_BF16 ? 2 : 4;
     if (t->data == NULL) {
-        gpu_cuda_fill(p, t, row0, a->rows, 0, a->k, false, a->x);
+        gpu_cuda_fill(p, t, row0, a->rows, col0, a->k, false, a->x);
     } else {
-        stage_rows(t, row0, a->rows, 0, a->k, c->staging);
+        stage_rows(t, row0, a->rows, col0, a->k, c->staging);
         gpu_cuda_carry(p, a->x, (uint64_t)a->rows * a->k * element);
     }
     if (p->status != STATUS_OK)
@@ -81,8 +96,10 @@ static void pack_part(struct gpu_cuda_packer *p, const struct krn_tensor *t,
                                   "packing weights", p->note);
 }
 
-static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct krn_tensor *t, uint32_t n,
-                               uint32_t k, uint32_t segments) {
+/* This rank's part of a matrix as tiles. */
+static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct krn_tensor *t,
+                               const struct gpu_shard *part) {
+    uint32_t n = part->n, k = part->k, segments = part->segments;
     uint64_t tile_row = (uint64_t)krn_bf16_blocks(k, segments) * KRN_BF16_TILE_BYTES;
     uint64_t bytes = krn_bf16_bytes(n, k, segments);
     gpu_cu_ptr_t out = gpu_cuda_take(p, bytes + 1024);
@@ -99,7 +116,7 @@ static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct krn_tenso
                                        .k = k,
                                        .segments = segments,
                                        .out_rows = krn_bf16_row_tiles(rows) * KRN_BF16_SIDE};
-        pack_part(p, t, &a, row);
+        pack_part(p, t, &a, part->row0 + row, part->col0);
     }
     return out;
 }
@@ -107,8 +124,9 @@ static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct krn_tenso
 void gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op,
                            struct cuda_stage *s) {
     struct cuda *c = p->c;
-    struct gpu_shard part = gpu_shard_of(op, &c->model, &c->config.profile, 0, 1);
-    bool logits = op->dst == KRN_BUF_L;
+    struct gpu_shard part =
+        gpu_shard_of(op, &c->model, &c->config.profile, c->config.rank, c->config.world);
+    bool logits = op->dst == KRN_BUF_L, gather = logits && c->config.world > 1;
     CHECK(c->packed[op->src] != 0 || p->base == 0);
     s->kind = logits ? CUDA_LOGITS_BF16 : CUDA_PRODUCT_BF16;
     s->packs = !p->packed[op->src];
@@ -119,17 +137,25 @@ void gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op,
                                           .ldx = c->ld[op->src],
                                           .k = part.k,
                                           .segments = part.segments};
+    gpu_cu_ptr_t w = pack_tiles(p, op->w, &part);
+    gpu_cu_ptr_t bias = gpu_cuda_pack_vector(p, op->bias, part.row0, part.n, false);
     s->a.product_bf16 =
         (struct krn_cuda_product_bf16){.x = c->packed[op->src],
-                                       .w = pack_tiles(p, op->w, part.n, part.k, part.segments),
-                                       .bias = gpu_cuda_pack_vector(p, op->bias, 0, part.n, false),
-                                       .y = c->buf[op->dst],
+                                       .w = w,
+                                       .bias = part.reduce ? 0 : bias,
+                                       .y = gather ? c->logits_part : c->buf[op->dst],
                                        .work = c->product_work,
                                        .n = part.n,
-                                       .ldy = c->ld[op->dst],
+                                       .ldy = gather ? c->logits_stride : c->ld[op->dst],
                                        .k_blocks = krn_bf16_blocks(part.k, part.segments),
                                        .segments = part.segments,
-                                       .flags = op->add ? KRN_BF16_ADD : 0};
+                                       .flags = op->add && !part.reduce ? KRN_BF16_ADD : 0};
+    s->reduce = part.reduce;
+    if (!part.reduce)
+        return;
+    s->a.product_bf16.y = c->partial;
+    s->a.product_bf16.ldy = c->ld[KRN_BUF_X];
+    s->sum = gpu_cuda_sum_of(c, op, bias);
 }
 
 void gpu_cuda_attend_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
@@ -139,7 +165,8 @@ void gpu_cuda_attend_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, ui
     while (next < left && !(op[next].kind == KRN_OP_PRODUCT && op[next].src == KRN_BUF_A))
         next++;
     CHECK(next < left);
-    struct gpu_shard out = gpu_shard_of(&op[next], &c->model, &c->config.profile, 0, 1);
+    struct gpu_shard out =
+        gpu_shard_of(&op[next], &c->model, &c->config.profile, c->config.rank, c->config.world);
     s->kind = CUDA_ATTEND_BF16;
     s->a.attend_bf16 =
         (struct krn_cuda_attend_bf16){.table = c->tables[table],

@@ -129,6 +129,18 @@ static gpu_cu_ptr_t pack_matrix(struct gpu_cuda_packer *p, const struct krn_tens
     return out;
 }
 
+struct krn_cuda_sum gpu_cuda_sum_of(const struct cuda *c, const struct krn_op *op,
+                                    gpu_cu_ptr_t bias) {
+    return (struct krn_cuda_sum){.step = c->image,
+                                 .part = c->partial,
+                                 .bias = bias,
+                                 .y = c->buf[op->dst],
+                                 .n = op->n,
+                                 .ldp = c->ld[KRN_BUF_X],
+                                 .ldy = c->ld[op->dst],
+                                 .add = op->add};
+}
+
 static void pack_product(struct gpu_cuda_packer *p, const struct krn_op *op, struct cuda_stage *s) {
     struct cuda *c = p->c;
     const struct gpu_device_config *config = &c->config;
@@ -165,14 +177,7 @@ static void pack_product(struct gpu_cuda_packer *p, const struct krn_op *op, str
     a->add = 0;
     a->y = c->partial;
     a->ldy = c->ld[KRN_BUF_X];
-    s->sum = (struct krn_cuda_sum){.step = c->image,
-                                   .part = c->partial,
-                                   .bias = bias,
-                                   .y = c->buf[op->dst],
-                                   .n = part.n,
-                                   .ldp = c->ld[KRN_BUF_X],
-                                   .ldy = c->ld[op->dst],
-                                   .add = op->add};
+    s->sum = gpu_cuda_sum_of(c, op, bias);
 }
 
 static void cut_embed(struct gpu_cuda_packer *p, const struct krn_op *op, struct cuda_stage *s) {

@@ -35,6 +35,10 @@ gpu_cu_ptr_t gpu_cuda_pack_vector(struct gpu_cuda_packer *p, const struct krn_te
 void gpu_cuda_fill(struct gpu_cuda_packer *p, const struct krn_tensor *t, uint64_t row0, uint32_t n,
                    uint32_t col0, uint32_t k, bool blocked, gpu_cu_ptr_t out);
 
+/* What follows the ranks' reduction of op's partial sums. */
+struct krn_cuda_sum gpu_cuda_sum_of(const struct cuda *c, const struct krn_op *op,
+                                    gpu_cu_ptr_t bias);
+
 /* pack_bf16_cuda.c */
 uint64_t gpu_cuda_place_bf16(struct cuda *c, gpu_cu_ptr_t base, uint64_t at);
 void gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op,

@@ -71,8 +71,8 @@ static enum status run_product(struct cuda *c, const struct cuda_stage *s, uint3
 }
 
 /* Rows into bf16 tiles, where they are not yet, and the product. */
-static enum status run_bf16(struct cuda *c, const struct cuda_stage *s, uint32_t first,
-                            uint32_t rows, struct status_note *note) {
+enum status gpu_cuda_product_rows(struct cuda *c, const struct cuda_stage *s, uint32_t first,
+                                  uint32_t rows, struct status_note *note) {
     struct krn_cuda_rows_bf16 pack = s->rows;
     struct krn_cuda_product_bf16 a = s->a.product_bf16;
     struct krn_cuda_call call;
@@ -83,6 +83,8 @@ static enum status run_bf16(struct cuda *c, const struct cuda_stage *s, uint32_t
         TRY(launch(c, &call, note));
     }
     a.rows = rows;
+    if (a.n == 0) /* a rank behind a small vocabulary */
+        return STATUS_OK;
     if (!krn_cuda_product_bf16_call(&a, &c->machine, KRN_BF16_AUTO, &call))
         return status_say(note, STATUS_UNSUPPORTED, "no product of %u rows on this GPU", rows);
     return launch(c, &call, note);
@@ -133,7 +135,10 @@ static enum status run_logits(struct cuda *c, const struct cuda_stage *s, const 
         struct krn_cuda_product a = s->a.product;
         if (s->kind == CUDA_LOGITS_BF16) {
             a = (struct krn_cuda_product){.n = 0};
-            TRY(run_bf16(c, s, first, left < CUDA_LOGITS_ROWS ? left : CUDA_LOGITS_ROWS, note));
+            TRY(gpu_cuda_product_rows(c, s, first,
+                                      left < CUDA_LOGITS_ROWS ? left : CUDA_LOGITS_ROWS, note));
+            if (c->any_changed)
+                TRY(gpu_cuda_perturb_bf16(c, s, first, note));
         }
         a.rows = left < CUDA_LOGITS_ROWS ? left : CUDA_LOGITS_ROWS;
         a.first_row = first;
@@ -193,7 +198,8 @@ static enum status run_stage(struct cuda *c, const struct cuda_stage *s, const s
     case CUDA_FINAL:
         return run_final(c, s, shape, note);
     case CUDA_PRODUCT_BF16:
-        return run_bf16(c, s, 0, shape->rows, note);
+        TRY(gpu_cuda_product_rows(c, s, 0, shape->rows, note));
+        return s->reduce ? run_reduce(c, s, n_rows, shape, note) : STATUS_OK;
     case CUDA_ATTEND_BF16:
         return run_attend_bf16(c, s, note);
     case CUDA_LOGITS:

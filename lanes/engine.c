@@ -167,9 +167,6 @@ static enum status engine_choose(struct lane_engine *e, struct status_note *note
         return STATUS_OK;
     enum status s = gpu_device_cuda_probe(&e->model->config, &e->profile, &e->gpu, &e->no_gpu);
     e->cuda = s == STATUS_OK;
-    if (e->cuda && c->perturb != 0 && krn_profile_gpu(&e->profile))
-        return status_say(note, STATUS_UNSUPPORTED, "--perturb cannot change profile %s",
-                          e->profile.name);
     if (s != STATUS_OK && c->device == LANE_DEVICE_CUDA)
         return status_say(note, s, "%s", e->no_gpu.text);
     if (s != STATUS_OK && krn_profile_gpu(&e->profile))

@@ -3,6 +3,7 @@
  */
 #include "tests/cuda/emulate.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -122,6 +123,10 @@ static gpu_cu_t run_grid(const struct gpu_cu_launch *l, const struct emulated *k
     if (threads == 0 || threads > THREADS_MAX || l->grid[0] == 0 || l->grid[1] == 0 ||
         l->grid[2] == 0 || l->grid[1] > 65535 || l->grid[2] > 65535)
         return GPU_CUDA_ERROR_INVALID_VALUE;
+    if (k->whole) {
+        k->run(args);
+        return GPU_CUDA_SUCCESS;
+    }
     fibres_open();
     kernel = k;
     kernel_args = args;
@@ -250,12 +255,16 @@ static gpu_cu_t host_function_set(struct gpu_cu_function *f, int attribute, int 
     (void)f, (void)attribute, (void)value;
     return GPU_CUDA_SUCCESS;
 }
+/* Ranks on threads of their own share the one device. */
+static pthread_mutex_t one_launch = PTHREAD_MUTEX_INITIALIZER;
+
 static gpu_cu_t host_launch(const struct gpu_cu_launch *l, struct gpu_cu_function *f, void **params,
                             void **extra) {
     CHECK(extra == NULL);
-    if (++launches == fail_at)
-        return fail_result;
-    return run_grid(l, function_of(f), params[0]);
+    pthread_mutex_lock(&one_launch);
+    gpu_cu_t result = ++launches == fail_at ? fail_result : run_grid(l, function_of(f), params[0]);
+    pthread_mutex_unlock(&one_launch);
+    return result;
 }
 
 /* Memory: its size stands before it; fresh memory holds NaN. */

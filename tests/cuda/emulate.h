@@ -23,6 +23,8 @@ extern const struct krn_cuda_image emulate_images[1];
 /* Launches so far, and the next one that shall fail with this result (0: none). */
 uint64_t emulate_launches(void);
 void emulate_fail_launch(uint64_t nth, gpu_cu_t result);
+/* Products of cuda-bf16 from now on round as they must not. */
+void emulate_other_cores(bool on);
 /* Bytes that the device pretends to have; more than that is CUDA_ERROR_OUT_OF_MEMORY. */
 void emulate_memory(uint64_t bytes);
 uint64_t emulate_memory_live(void);
@@ -32,6 +34,7 @@ struct emulated {
     const char *name;
     size_t args_bytes;
     void (*run)(const void *args);
+    bool whole; /* one call is the whole launch */
 };
 extern const struct emulated emulated_kernels[];
 extern const size_t emulated_kernels_n;

@@ -14,6 +14,7 @@
 #include "kernels/cuda/pages.cu"
 #include "kernels/cuda/product.cu"
 #include "kernels/cuda/sum.cu"
+#include "tests/cuda/emulated_bf16.h"
 
 /* EMULATED(kernel, its argument struct) */
 #define EMULATED_ALL(M)                                                                            \
@@ -53,6 +54,12 @@
     }
 EMULATED_ALL(EMULATED_RUN)
 
-#define EMULATED_ENTRY(kernel, type) {#kernel, sizeof(struct type), run_##kernel},
-const struct emulated emulated_kernels[] = {EMULATED_ALL(EMULATED_ENTRY)};
+#define EMULATED_ENTRY(kernel, type) {#kernel, sizeof(struct type), run_##kernel, false},
+#define EMULATED_PRODUCT(kernel)                                                                   \
+    {#kernel, sizeof(struct krn_cuda_product_bf16), emulated_bf16_product, true},
+#define EMULATED_ATTENTION(kernel, which)                                                          \
+    {#kernel, sizeof(struct krn_cuda_attend_bf16), emulated_##which, true},
+const struct emulated emulated_kernels[] = {EMULATED_ALL(EMULATED_ENTRY) EMULATED_PRODUCTS(
+    EMULATED_PRODUCT) EMULATED_ATTENTIONS(EMULATED_ATTENTION){
+    "krn_rows_bf16", sizeof(struct krn_cuda_rows_bf16), emulated_bf16_rows, true}};
 const size_t emulated_kernels_n = sizeof emulated_kernels / sizeof emulated_kernels[0];

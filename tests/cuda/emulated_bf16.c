@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels of cuda-bf16 as numerics.md 16 says what they leave.
+ */
+#include "tests/cuda/emulated_bf16.h"
+
+#include <stdlib.h>
+
+#include "actors/check.h"
+#include "kernels/approx.h"
+#include "kernels/oracle_rows.h"
+#include "kernels/step16.h"
+#include "tests/cuda/emulated.h"
+
+static void bf16_rows(const struct krn_cuda_rows_bf16 *p) {
+    const struct krn_cuda_rows_bf16 a = *p;
+    uint32_t blocks = krn_bf16_blocks(a.k, a.segments), part = a.k / a.segments;
+    uint32_t rows = a.rows > a.out_rows ? a.rows : a.out_rows, wide = blocks / a.segments * 64;
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t at = 0; at < blocks * 64; at++) {
+            uint32_t to = a.out_row + (a.spread == 0 ? r : 16 * (r / 8) + r % 8);
+            uint32_t column = at / wide * part + at % wide;
+            uint64_t from = (uint64_t)r * a.ldx + column;
+            uint16_t h = 0;
+            if (r < a.rows && at % wide < part)
+                h = a.type == KRN_ROWS_F32 ? krn_step16_bf16(KRN_CUDA_AT(const float, a.x)[from])
+                                           : KRN_CUDA_AT(const uint16_t, a.x)[from];
+            uint64_t tile = (uint64_t)(to / 64) * blocks + at / 64;
+            memcpy(KRN_CUDA_AT(unsigned char, a.out) + tile * KRN_BF16_TILE_BYTES +
+                       krn_bf16_at(to % 64, at % 64),
+                   &h, sizeof h);
+        }
+}
+
+/* Row `row` of a packed matrix, blocks [b0, b1), side by side. */
+static void bf16_unpack(krn_cuda_ptr_t m, uint32_t row, uint32_t k_blocks, uint32_t b0, uint32_t b1,
+                        uint16_t *out) {
+    for (uint32_t b = b0; b < b1; b++)
+        for (uint32_t i = 0; i < 64; i++) {
+            uint64_t tile = (uint64_t)(row / 64) * k_blocks + b;
+            memcpy(out + (b - b0) * 64 + i,
+                   KRN_CUDA_AT(const unsigned char, m) + tile * KRN_BF16_TILE_BYTES +
+                       krn_bf16_at(row % 64, i),
+                   sizeof *out);
+        }
+}
+
+static float bf16_gate(float g, float u, bool gelu) {
+    float t = gelu ? g * fmaf(g * g, KRN_GELU_3, KRN_GELU_1) : g;
+    return g / (1.0f + krn_expf(-t)) * u;
+}
+
+static void bf16_finish(const struct krn_cuda_product_bf16 *a, uint32_t row, const float *sum) {
+    uint32_t outputs = a->flags & KRN_BF16_GATE ? a->n / 2 : a->n;
+    for (uint32_t o = 0; o < outputs; o++) {
+        uint32_t g = a->flags & KRN_BF16_GATE ? o / 8 * 16 + o % 8 : o;
+        const float *bias = KRN_CUDA_AT(const float, a->bias);
+        float v = a->bias != 0 ? sum[g] + bias[g] : sum[g];
+        if (a->flags & KRN_BF16_GATE)
+            v = bf16_gate(v, a->bias != 0 ? sum[g + 8] + bias[g + 8] : sum[g + 8],
+                          (a->flags & KRN_BF16_GATE_GELU) != 0);
+        if (a->y != 0) {
+            float *y = KRN_CUDA_AT(float, a->y) + (uint64_t)row * a->ldy + o;
+            *y = v = a->flags & KRN_BF16_ADD ? *y + v : v;
+        }
+        uint16_t h = krn_step16_bf16(v);
+        if (a->packed != 0)
+            memcpy(KRN_CUDA_AT(unsigned char, a->packed) +
+                       krn_bf16_place(row, o, a->packed_segment, a->packed_blocks),
+                   &h, sizeof h);
+    }
+}
+
+static bool other_cores;
+
+void emulate_other_cores(bool on) {
+    other_cores = on;
+}
+
+static void bf16_product(const struct krn_cuda_product_bf16 *a) {
+    uint32_t k = a->k_blocks * 64, len = k / a->segments;
+    uint16_t *x = malloc(k * sizeof *x), *w = malloc((size_t)a->n * k * sizeof *w);
+    float *sum = malloc(a->n * sizeof *sum);
+    CHECK(x != NULL && w != NULL && sum != NULL);
+    for (uint32_t n = 0; n < a->n; n++)
+        bf16_unpack(a->w, n, a->k_blocks, 0, a->k_blocks, w + (size_t)n * k);
+    for (uint32_t r = 0; r < a->rows; r++) {
+        bf16_unpack(a->x, r, a->k_blocks, 0, a->k_blocks, x);
+        for (uint32_t n = 0; n < a->n; n++) {
+            float part[KRN_V_MAX];
+            for (uint32_t s = 0; s < a->segments; s++)
+                part[s] = krn_step16_chain(0.0f, x + s * len, w + (size_t)n * k + s * len, len);
+            for (uint32_t left = a->segments; left > 1; left /= 2)
+                for (uint32_t s = 0; s < left / 2; s++)
+                    part[s] = part[2 * s] + part[2 * s + 1];
+            sum[n] = other_cores && part[0] != 0.0f ? krn_float(krn_bits(part[0]) + 1) : part[0];
+        }
+        bf16_finish(a, r, sum);
+    }
+    free(x);
+    free(w);
+    free(sum);
+}
+
+/* Keys and values of a span's KV head as far as its last row sees, as fp32. */
+static void bf16_gather(const struct krn_cuda_attend_bf16 *a, uint32_t first_page, uint32_t n,
+                        uint32_t value, float *out) {
+    uint32_t tiles = a->page_tokens / 64, bytes = krn_bf16_kv_bytes(a->head_dim), d = a->head_dim;
+    for (uint32_t j = 0; j < n; j++)
+        for (uint32_t h = 0; h < a->kv_heads; h++) {
+            uint32_t page = KRN_CUDA_AT(const uint32_t, a->pages)[first_page + j / a->page_tokens];
+            const unsigned char *tile = KRN_CUDA_AT(const unsigned char, a->pool) +
+                                        page * a->page_bytes + a->layer_off +
+                                        (uint64_t)(h * tiles + j % a->page_tokens / 64) * bytes;
+            for (uint32_t i = 0; i < d; i++) {
+                uint16_t b;
+                memcpy(&b, tile + krn_bf16_kv_at(d, value, j % 64, i), sizeof b);
+                out[((uint64_t)j * a->kv_heads + h) * d + i] = krn_widen_bf16(b);
+            }
+        }
+}
+
+static void bf16_span(const struct krn_cuda_attend_bf16 *a, const struct krn_cuda_attend_span *s) {
+    uint32_t n = s->first_pos + s->rows, width = a->kv_heads * a->head_dim;
+    float *keys = malloc((size_t)n * width * sizeof *keys);
+    float *values = malloc((size_t)n * width * sizeof *values);
+    float *row = malloc((size_t)a->heads * a->head_dim * sizeof *row);
+    CHECK(keys != NULL && values != NULL && row != NULL);
+    bf16_gather(a, s->first_page, n, 0, keys);
+    bf16_gather(a, s->first_page, n, 1, values);
+    for (uint32_t r = 0; r < s->rows; r++) {
+        const struct krn_oracle_attend o = {.q = KRN_CUDA_AT(const float, a->q) +
+                                                 (uint64_t)(s->first_row + r) * a->ldq,
+                                            .keys = keys,
+                                            .values = values,
+                                            .pos = s->first_pos + r,
+                                            .heads = a->heads,
+                                            .kv_heads = a->kv_heads,
+                                            .head_dim = a->head_dim,
+                                            .window = a->window,
+                                            .segment = a->segment,
+                                            .scale = a->scale,
+                                            .out = row};
+        krn_oracle_attend_cuda(&o);
+        for (uint32_t i = 0; i < a->heads * a->head_dim; i++) {
+            uint16_t h = krn_step16_bf16(row[i]);
+            if (a->out != 0)
+                KRN_CUDA_AT(float, a->out)[(uint64_t)(s->first_row + r) * a->ldo + i] = row[i];
+            if (a->packed != 0)
+                memcpy(KRN_CUDA_AT(unsigned char, a->packed) +
+                           krn_bf16_place(s->first_row + r, i, a->packed_segment, a->packed_blocks),
+                       &h, sizeof h);
+        }
+    }
+    free(keys);
+    free(values);
+    free(row);
+}
+
+static void bf16_attend(const struct krn_cuda_attend_bf16 *a, bool wide) {
+    const struct krn_cuda_attend_table *t =
+        KRN_CUDA_AT(const struct krn_cuda_attend_table, a->table);
+    const struct krn_cuda_attend_span *spans = (const void *)(t + 1);
+    for (uint32_t i = wide ? 0 : t->n_wide; i < (wide ? t->n_wide : t->n_wide + t->n_narrow); i++)
+        bf16_span(a, &spans[i]);
+}
+
+/* Arguments as a launch has them, at any alignment. */
+#define EMULATED_BF16(name, type, call)                                                            \
+    void emulated_##name(const void *args) {                                                       \
+        struct type a;                                                                             \
+        memcpy(&a, args, sizeof a);                                                                \
+        call;                                                                                      \
+    }
+EMULATED_BF16(bf16_rows, krn_cuda_rows_bf16, bf16_rows(&a))
+EMULATED_BF16(bf16_product, krn_cuda_product_bf16, bf16_product(&a))
+EMULATED_BF16(bf16_narrow, krn_cuda_attend_bf16, bf16_attend(&a, false))
+EMULATED_BF16(bf16_wide, krn_cuda_attend_bf16, bf16_attend(&a, true))
