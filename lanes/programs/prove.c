@@ -97,19 +97,19 @@ static enum status prove_all(struct prove *p, struct status_note *note) {
         p->axes[PROVE_GRAPHS] = false;
         n--;
     }
-    /* The profiles of GPUs have no second opinion on the CPU, and one rank. */
-    p->gpu_only = krn_profile_gpu(&p->profile);
-    for (uint32_t a = PROVE_THREADS; a <= PROVE_RANKS && p->gpu_only; a++) {
-        if (a == PROVE_TROUBLE || !p->axes[a])
-            continue;
+    if (p->axes[PROVE_THREADS] && krn_profile_gpu(&p->profile)) {
         if (p->asked)
-            return status_say(note, STATUS_UNSUPPORTED, "axis %s cannot be shown in profile %s",
-                              prove_axis_names[a], p->profile.name);
-        p->axes[a] = false;
+            return status_say(note, STATUS_UNSUPPORTED,
+                              "axis threads cannot be shown: no CPU runs profile %s",
+                              p->profile.name);
+        p->axes[PROVE_THREADS] = false;
         n--;
     }
-    if (!p->gpu_only)
-        TRY(prove_run_oracle(p, p->seconds * 0.1, note));
+    if (p->config.perturb != PROVE_NONE && !p->axes[p->config.perturb])
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "--perturb %s: that axis is not among those that are shown here",
+                          prove_axis_names[p->config.perturb]);
+    TRY(prove_run_oracle(p, p->seconds * 0.1, note));
     for (uint32_t a = 1; a < PROVE_AXES; a++)
         if (p->axes[a])
             TRY(prove_run_axis(p, (enum prove_axis)a, p->seconds * 0.75 / n, note));
@@ -153,7 +153,7 @@ static void prove_cpu_name(char *out, size_t n) {
 }
 
 static bool prove_pass(const struct prove *p) {
-    bool pass = p->gpu_only || (p->oracle.differ == 0 && p->oracle.rows > 0);
+    bool pass = p->oracle.differ == 0 && p->oracle.rows > 0;
     for (uint32_t a = 1; a < PROVE_AXES; a++)
         if (p->axes[a])
             pass = pass && p->count[a].differ == 0 && p->count[a].rows > 0 &&
@@ -189,8 +189,7 @@ static void prove_table(const struct prove *p) {
            (unsigned long long)p->fingerprint[0], p->n_sessions, (unsigned long long)p->seed);
     printf("machine: %s; %s: %s\n\n", cpu, p->device, p->device_words);
     printf("  %-9s %8s %10s %10s\n", "axis", "cases", "rows", "different");
-    if (!p->gpu_only)
-        prove_row("oracle", &p->oracle, "scalar, one token at a time");
+    prove_row("oracle", &p->oracle, "scalar, one token at a time");
     for (uint32_t a = 1; a < PROVE_AXES; a++) {
         const struct prove_count *c = &p->count[a];
         if (!p->axes[a])

@@ -49,8 +49,7 @@ struct prove {
     uint64_t seed;
     double seconds;
     bool axes[PROVE_AXES];
-    bool asked;    /* the axes were named */
-    bool gpu_only; /* the profile runs on a GPU alone: no oracle */
+    bool asked; /* the axes were named */
     struct prove_session *sessions;
     uint32_t n_sessions;
     uint64_t rng;
