@@ -77,8 +77,9 @@ struct act_rt_config {
     uint32_t timers_max;
     /* how long a worker spins before parking while work is in flight; 0: measured */
     uint32_t spin_ns;
-    uint64_t seed;     /* SIM: delivery order, faults */
-    bool sim_priority; /* SIM: priority-change scheduler (PCT) instead of uniform */
+    uint64_t stop_grace_ns; /* how long a stop waits for those that need time; 0: a second */
+    uint64_t seed;          /* SIM: delivery order, faults */
+    bool sim_priority;      /* SIM: priority-change scheduler (PCT) instead of uniform */
 };
 
 /* Opens a runtime. On success *out is owned by the caller until act_rt_close. */
@@ -89,8 +90,9 @@ enum status act_rt_open(const struct act_rt_config *config, struct act_rt **out,
 void act_rt_run(struct act_rt *rt);
 /* Asks the runtime to stop; async-signal-safe and callable from any thread or actor. Idempotent.
  * Every actor gets ACT_KIND_stop; the run ends when all have ended, or when no message is under
- * way, nothing is expected and no timer was armed since, at the latest after a second: who needs
- * time to end arms a timer or expects. */
+ * way, nothing is expected and no timer was armed since, at the latest after stop_grace_ns: who
+ * needs time to end arms a timer or expects. Actors of a worker that got no processor for so long
+ * are not told any more. */
 void act_rt_stop(struct act_rt *rt);
 /* Stops the threads, drops what is undelivered, frees everything. Not from inside an actor. */
 void act_rt_close(struct act_rt *rt);
@@ -149,6 +151,7 @@ bool act_sim_step(struct act_rt *rt, uint64_t max_messages);
 /* Liveness and counts, readable from any thread. */
 struct act_rt_stats {
     uint64_t messages, parks, wakes, allocations_after_start;
+    uint64_t looks; /* times that workers without work looked for some: who spins looks often */
     uint32_t actors_live, messages_in_flight;
     uint64_t oldest_batch_ns; /* age of the longest receive call now running, ns */
     const char *oldest_actor; /* its kind's name, or NULL */

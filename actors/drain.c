@@ -2,14 +2,14 @@
  * The orderly stop. Each worker sends ACT_KIND_stop to its actors and goes on; all leave when no
  * actor lives, or when nothing is left that could happen: no message under way, nothing expected,
  * no timer armed since the stop. An actor that needs time to end arms a timer or holds an
- * expectation; all together have ACT_STOP_GRACE_NS.
+ * expectation; all together have stop_grace_ns.
  */
 #include "actors/message.h"
 
 void act_drain_begin(struct act_ctx *ctx) {
     struct act_rt *rt = ctx->rt;
     ctx->draining = true;
-    uint64_t none = 0, by = act_clock_now(rt) + ACT_STOP_GRACE_NS;
+    uint64_t none = 0, by = act_clock_now(rt) + rt->config.stop_grace_ns;
     atomic_compare_exchange_strong_explicit(&rt->stop_by_ns, &none, by, memory_order_relaxed,
                                             memory_order_relaxed);
     uint32_t fresh = atomic_load_explicit(&rt->slots.fresh, memory_order_relaxed);

@@ -79,7 +79,7 @@ struct act_ctx {
     bool own, draining;
     /* Written by the owner, read by anyone: relaxed unless said otherwise. */
     _Atomic uint64_t sent, done; /* release/acquire: see drain.c */
-    _Atomic uint64_t parks, wakes;
+    _Atomic uint64_t parks, wakes, looks;
     _Atomic int32_t expected;
     _Atomic uint32_t late_timers; /* armed since the stop */
     _Atomic(const struct act_kind *) running;

@@ -79,6 +79,8 @@ enum status act_rt_open(const struct act_rt_config *config, struct act_rt **out,
         return status_say(note, s, "runtime: no memory for %u actors and %u messages",
                           config->actors_max, config->messages_max);
     }
+    if (rt->config.stop_grace_ns == 0)
+        rt->config.stop_grace_ns = ACT_STOP_GRACE_NS;
     *out = rt;
     if (config->port == ACT_PORT_SIM)
         return STATUS_OK;

@@ -16,6 +16,7 @@ void act_rt_stats(const struct act_rt *rt, struct act_rt_stats *out) {
         out->messages += atomic_load_explicit(&ctx->done, memory_order_relaxed);
         out->parks += atomic_load_explicit(&ctx->parks, memory_order_relaxed);
         out->wakes += atomic_load_explicit(&ctx->wakes, memory_order_relaxed);
+        out->looks += atomic_load_explicit(&ctx->looks, memory_order_relaxed);
         const struct act_kind *kind = atomic_load_explicit(&ctx->running, memory_order_relaxed);
         uint64_t stamp = atomic_load_explicit(&ctx->stamp_ns, memory_order_relaxed);
         if (kind != NULL && now > stamp && now - stamp > out->oldest_batch_ns) {

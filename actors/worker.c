@@ -197,6 +197,7 @@ static bool worker_spin(struct act_ctx *ctx) {
                 return true;
             act_stall();
         }
+        act_count(&ctx->looks, memory_order_relaxed);
         act_port_yield();
         uint64_t now = act_port_now_ns();
         if (now - last > WORKER_SPIN_GAP_NS) {
@@ -235,6 +236,7 @@ static void worker_park(struct act_ctx *ctx) {
 static void worker_idle(struct act_ctx *ctx) {
     check_context(NULL, "none");
     atomic_store_explicit(&ctx->running, NULL, memory_order_relaxed);
+    act_count(&ctx->looks, memory_order_relaxed);
     if (ctx->expected_here == 0 || !worker_spin(ctx))
         worker_park(ctx);
     atomic_store_explicit(&ctx->stamp_ns, act_port_now_ns(), memory_order_relaxed);

@@ -63,23 +63,43 @@ void krn_oracle_norm_more(const float *x, const struct krn_tensor *w, float *y, 
 
 enum { SIDE = 8, CHUNK = 256 }; /* rows whose chains run side by side, inputs widened at a time */
 
-ALIKE void chains(const float *x, float w[SIDE][CHUNK], uint32_t n, float *acc) {
+/* Elements [first, first + n) into a column; plain types without a question an element. */
+static inline void widen(const struct krn_tensor *w, uint64_t first, uint32_t n, float (*to)[SIDE],
+                         uint32_t r) {
+    if (w->dtype == KRN_F32) {
+        const float *from = (const float *)w->data + first;
+        for (uint32_t i = 0; i < n; i++)
+            to[i][r] = from[i];
+    } else if (w->dtype == KRN_BF16) {
+        const uint16_t *from = (const uint16_t *)w->data + first;
+        for (uint32_t i = 0; i < n; i++)
+            to[i][r] = krn_widen_bf16(from[i]);
+    } else {
+        for (uint32_t i = 0; i < n; i++)
+            to[i][r] = element(w, first + i);
+    }
+}
+
+ALIKE void chains(const float *x, float w[CHUNK][SIDE], uint32_t n, float *acc) {
+    float a[SIDE];
+    memcpy(a, acc, sizeof a);
     for (uint32_t i = 0; i < n; i++)
         for (int r = 0; r < SIDE; r++)
-            acc[r] = fmaf(x[i], w[r][i], acc[r]);
+            a[r] = fmaf(x[i], w[i][r], a[r]);
+    memcpy(acc, a, sizeof a);
 }
 
 /* Rows [row, row + rows) of w over inputs [begin, end): a chain each, from +0. */
 ALIKE void segment(const float *x, const struct krn_tensor *w, uint64_t row, uint32_t rows,
                    uint32_t begin, uint32_t end, float *acc) {
-    float wide[SIDE][CHUNK] = {0};
-    for (int r = 0; r < SIDE; r++)
-        acc[r] = 0.0f;
+    float wide[CHUNK][SIDE];
+    memset(acc, 0, SIDE * sizeof *acc);
+    if (rows < SIDE)
+        memset(wide, 0, sizeof wide);
     for (uint32_t at = begin; at < end; at += CHUNK) {
         uint32_t n = end - at < CHUNK ? end - at : CHUNK;
         for (uint32_t r = 0; r < rows; r++)
-            for (uint32_t i = 0; i < n; i++)
-                wide[r][i] = element(w, (row + r) * w->dims[1] + at + i);
+            widen(w, (row + r) * w->dims[1] + at, n, wide, r);
         chains(x + at, wide, n, acc);
     }
 }

@@ -21,7 +21,7 @@ tests_include_check_SOURCES = tests/include_check.c tests/tree.c tests/tree.h te
 tests_include_check_CFLAGS = $(RH_TEST_CFLAGS)
 tests_include_check_LDADD = $(RH_TEST_LDADD)
 
-EXTRA_DIST += tests/README.md tests/run tests/run_one tests/lint tests/install_check tests/dist_check \
+EXTRA_DIST += tests/README.md tests/run tests/stages.mk tests/run_one tests/lint tests/install_check tests/dist_check \
 	tests/cross_aarch64 \
 	tests/cppcheck.suppress tests/tidy.allow tests/reference tests/planted
 
@@ -30,6 +30,6 @@ RH_CONCURRENT_TESTS = $(filter tests/actors/% tests/gpu/% tests/fabric/% tests/d
 	tests/lanes/test_steady tests/lanes/test_vocabulary, $(TESTS))
 .PHONY: check-concurrent check-planted
 check-planted: $(check_PROGRAMS)
-	$(SHELL) $(srcdir)/tests/planted/run $(notdir $(abs_builddir)) 2
+	+$(SHELL) $(srcdir)/tests/planted/run $(notdir $(abs_builddir)) 2
 check-concurrent:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(RH_CONCURRENT_TESTS)'

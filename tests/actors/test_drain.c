@@ -65,15 +65,22 @@ static void guest_receive(struct act_ctx *ctx, void *state, const struct act_msg
     }
 }
 
-/* Answers after a while, by way of a timer armed before and after the stop. */
+struct helper {
+    bool asked; /* somebody will ask, so it stays until it has answered */
+    act_id_t asker;
+};
+
+/* Answers after a while, by way of a timer armed after the stop. */
 static void helper_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
-    act_id_t *asker = state;
+    struct helper *me = state;
     if (msg->kind == K_GO) {
-        *asker = msg->from;
+        me->asker = msg->from;
         act_timer_arm(ctx, 3000000, 0);
     }
-    if (msg->kind == ACT_KIND_timer && *asker != 0)
-        act_send(ctx, *asker, K_DONE, NULL, 0);
+    if (msg->kind == ACT_KIND_timer)
+        act_send(ctx, me->asker, K_DONE, NULL, 0);
+    if (msg->kind == ACT_KIND_timer || (msg->kind == ACT_KIND_stop && !me->asked))
+        act_exit(ctx);
 }
 static const struct act_kind helper_kind = {.name = "helper", .receive = helper_receive};
 
@@ -90,11 +97,13 @@ static const struct act_kind stopper_kind = {.name = "stopper", .receive = stopp
 
 /* Runs two guests of one manner, on different threads, until the stop is over. */
 static void party(enum act_port port, enum manner manner, struct guest *guests, uint64_t *took_ns) {
-    struct act_rt *rt = rig_open(port, 2, 0);
-    act_id_t asker = 0;
+    struct act_rt_config config = rig_config(port, 2, 0);
+    if (manner == NEVER)
+        config.stop_grace_ns = 0; /* the usual second */
+    struct act_rt *rt = rig_open_with(&config);
+    struct helper help = {.asked = manner == EXPECTS};
     memset(guests, 0, 3 * sizeof *guests);
-    act_id_t helper =
-        act_spawn(rt, &helper_kind, &asker, port == ACT_PORT_SIM ? 0 : ACT_OWN_THREAD);
+    act_id_t helper = act_spawn(rt, &helper_kind, &help, port == ACT_PORT_SIM ? 0 : ACT_OWN_THREAD);
     for (int i = 0; i < 2; i++) {
         guests[i].manner = manner;
         guests[i].helper = helper;
