@@ -222,7 +222,7 @@ END_TEST
 
 /* ---- idle ---- */
 
-enum { IDLE_TICK_NS = 20000000, IDLE_QUIET = 10, IDLE_TICKS_MAX = 500 };
+enum { IDLE_TICK_NS = 20000000, IDLE_QUIET = 10, IDLE_TICKS_MAX = 150 };
 
 struct idle {
     uint64_t looks, parks;
