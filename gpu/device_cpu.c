@@ -430,9 +430,9 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
     c->device.page_bytes = c->layer_bytes * m->layers;
     enum status status = open_memory(c, note);
     if (status == STATUS_OK)
-        status = gpu_cpu_pack(c, note);
-    if (status == STATUS_OK)
         status = open_team(c, note);
+    if (status == STATUS_OK)
+        status = gpu_cpu_pack(c, note);
     if (status != STATUS_OK) {
         cpu_close(&c->device);
         return status;

@@ -13,11 +13,24 @@
 #include "kernels/approx.h"
 #include "kernels/weights/store.h"
 
-/* Walks the op list twice with the same steps: first to count bytes (base NULL), then to pack. */
+/* A matrix that the team packs, block by block: each depends on its own rows alone. */
+struct pack_job {
+    const struct krn_tensor *t;
+    uint32_t row0, n, col0, k;
+    unsigned char *out;
+    uint64_t block_bytes;
+};
+
+/* Walks the op list twice with the same steps: first to count bytes and matrices (base NULL), then
+ * to pack. */
 struct packer {
     struct cpu *c;
     unsigned char *base;
     uint64_t at;
+    struct pack_job *jobs;
+    uint32_t n_jobs;
+    unsigned char *sample; /* a block of any matrix */
+    uint64_t sample_bytes;
     const struct krn_tensor *table; /* of the embedding */
     struct krn_packed table_packed;
 };
@@ -71,12 +84,47 @@ static struct krn_packed pack_matrix(struct packer *p, const struct krn_tensor *
                                      uint32_t n, uint32_t col0, uint32_t k) {
     struct krn_packed packed = {.dtype = t->dtype, .n = n, .k = k};
     const struct krn_matmul *matmul = &p->c->matmul;
-    void *out = take(p, matmul->packed_bytes(t->dtype, n, k));
-    if (out != NULL && n > 0)
-        matmul->pack(t, row0, n, col0, k, out, &packed);
-    if (out != NULL)
-        release_tensor(p->c->config.net->model, t);
+    unsigned char *out = take(p, matmul->packed_bytes(t->dtype, n, k));
+    uint32_t job = p->n_jobs++;
+    uint64_t block_bytes = matmul->packed_bytes(t->dtype, KRN_BLOCK, k);
+    if (block_bytes > p->sample_bytes)
+        p->sample_bytes = block_bytes;
+    if (out == NULL)
+        return packed;
+    p->jobs[job] = (struct pack_job){t, row0, n, col0, k, out, block_bytes};
+    if (n > 0) { /* One block says what all become. Who touches a page first has it cleared, so the
+                    matrix itself is left to the team. */
+        matmul->pack(t, row0, n < KRN_BLOCK ? n : KRN_BLOCK, col0, k, p->sample, &packed);
+        packed.data = out;
+        packed.n = n;
+        packed.n_blocks = (n + KRN_BLOCK - 1) / KRN_BLOCK;
+        packed.bytes = matmul->packed_bytes(t->dtype, n, k);
+    }
     return packed;
+}
+
+/* Matrix by matrix; then the file's pages of that matrix go. */
+static void pack_blocks(void *self, struct gpu_member *m) {
+    enum { UNIT_BYTES = 128 << 10, UNITS_EACH = 4 };
+    const struct packer *p = self;
+    for (uint32_t i = 0; i < p->n_jobs; i++) {
+        const struct pack_job *j = &p->jobs[i];
+        uint32_t begin, end, blocks = (j->n + KRN_BLOCK - 1) / KRN_BLOCK;
+        uint64_t least = UNIT_BYTES / (j->block_bytes + 1) + 1;
+        uint32_t grain = blocks / (UNITS_EACH * m->size) + 1;
+        grain = grain < least ? (uint32_t)least : grain;
+        while (blocks > 0 && gpu_team_take(m, blocks, grain, &begin, &end)) {
+            struct krn_packed packed;
+            uint32_t first = begin * KRN_BLOCK, last = end * KRN_BLOCK;
+            last = last < j->n ? last : j->n;
+            p->c->matmul.pack(j->t, j->row0 + first, last - first, j->col0, j->k,
+                              j->out + begin * j->block_bytes, &packed);
+        }
+        if (blocks > 0)
+            gpu_team_end(m);
+        if (m->index == 0)
+            release_tensor(p->c->config.net->model, j->t);
+    }
 }
 
 /* Blocks [row0, row0 + n) of a weight that is packed already. */
@@ -299,8 +347,20 @@ enum status gpu_cpu_pack(struct cpu *c, struct status_note *note) {
     c->weights = map;
     c->weights_bytes = count.at + 64;
     struct packer pack = {.c = c, .base = map};
-    TRY(cut_all(&pack, note));
-    CHECK(pack.at == count.at);
+    pack.jobs = calloc(count.n_jobs, sizeof *pack.jobs);
+    pack.sample = aligned_alloc(64, (count.sample_bytes + 63) / 64 * 64);
+    enum status status = STATUS_NO_MEMORY;
+    if (pack.jobs == NULL || pack.sample == NULL)
+        status_say(note, status, "no memory for the list of %u matrices", count.n_jobs);
+    else
+        status = cut_all(&pack, note);
+    if (status == STATUS_OK) {
+        CHECK(pack.at == count.at && pack.n_jobs == count.n_jobs);
+        gpu_team_run(c->team, pack_blocks, &pack);
+    }
+    free(pack.jobs);
+    free(pack.sample);
+    TRY(status);
     release_files(c->config.net->model);
     return STATUS_OK;
 }
