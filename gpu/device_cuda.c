@@ -116,6 +116,7 @@ static void cuda_step(struct gpu_device *d, const struct gpu_plan *p, struct gpu
             s->launched = s->launched && r->status == STATUS_OK;
         }
     }
+    r->host_ns = clock_ns() - s->begin_ns;
     settle(c, s, r->status);
     d->faults = (struct gpu_faults){0};
     c->n_steps++;
@@ -138,6 +139,7 @@ static void unpack(struct cuda *c, struct cuda_step *s) {
 /* The oldest step is over; gpu_cu_t of its last event. */
 static void finish(struct cuda *c, struct cuda_step *s, gpu_cu_t last) {
     struct gpu_result *r = s->result;
+    uint64_t begin_ns = clock_ns();
     float ms = 0;
     if (s->launched && r->status == STATUS_OK) {
         c->work = s->work;
@@ -158,6 +160,7 @@ static void finish(struct cuda *c, struct cuda_step *s, gpu_cu_t last) {
     }
     r->drawn_digest = gpu_result_drawn_digest(r);
     r->step_ns = clock_ns() - s->begin_ns;
+    r->host_ns += clock_ns() - begin_ns;
 }
 
 static enum gpu_poll cuda_poll(struct gpu_device *d, uint64_t now_ns, uint64_t *again_ns) {

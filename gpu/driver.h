@@ -50,7 +50,8 @@ enum {
     GPU_CU_FUNCTION_SHARED = 1, /* static shared bytes */
     GPU_CU_FUNCTION_LOCAL = 3,
     GPU_CU_FUNCTION_REGISTERS = 4,
-    GPU_CU_FUNCTION_BINARY = 6, /* 10 * major + minor of its machine code */
+    GPU_CU_FUNCTION_VIRTUAL = 5, /* 10 * major + minor that its source was compiled for */
+    GPU_CU_FUNCTION_BINARY = 6,  /* 10 * major + minor of its machine code */
     GPU_CU_FUNCTION_SHARED_MAX = 8,
     GPU_CU_FUNCTION_CLUSTER_ANY = 14, /* clusters of more than 8 blocks allowed */
     GPU_CU_STREAM_OWN = 1,            /* does not wait for the default stream */

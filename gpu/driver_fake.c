@@ -335,6 +335,7 @@ static gpu_cu_t fake_function_attribute(int *value, int attribute,
     if (refused != GPU_CUDA_SUCCESS)
         return refused;
     *value = attribute == GPU_CU_FUNCTION_SHARED       ? (int)function->shared_bytes
+             : attribute == GPU_CU_FUNCTION_VIRTUAL    ? 90
              : attribute == GPU_CU_FUNCTION_SHARED_MAX ? function->shared_max
                                                        : 0;
     return GPU_CUDA_SUCCESS;

@@ -15,10 +15,10 @@ enum {
 };
 
 enum status gpu_cuda_graphs_open(struct cuda *c, bool each, struct status_note *note) {
-    c->device.graphs = c->config.graphs;
     /* A launch that is waited for cannot be seen inside a graph. */
     if (c->config.graphs.max == 0 || c->config.world > 1 || each)
         return STATUS_OK;
+    c->device.graphs = c->config.graphs;
     TRY(gpu_leases_open(c->arena, &c->leases, note));
     const struct gpu_graphs_config config = {.driver = c->driver,
                                              .stream = c->streams[GPU_STREAM_COMPUTE],

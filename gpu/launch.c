@@ -16,6 +16,7 @@ struct launch_kernel {
     struct gpu_cu_function *function;
     uint32_t args_bytes;
     uint32_t shared_max; /* dynamic */
+    bool overlaps;       /* it was compiled for what KRN_CUDA_OVERLAP needs */
 };
 
 struct gpu_launcher {
@@ -54,7 +55,7 @@ static enum status launch_prepare(struct gpu_launcher *l, struct gpu_cu_function
     const struct gpu_driver *d = l->config.driver;
     const char *name = NULL;
     size_t offset = 0, bytes = 0;
-    int fixed = 0;
+    int fixed = 0, made_for = 0;
     gpu_cu_t r = d->function_name(&name, f);
     if (r != GPU_CUDA_SUCCESS)
         return gpu_fault_say(note, d, r, NULL, "asking for a kernel's name");
@@ -71,6 +72,8 @@ static enum status launch_prepare(struct gpu_launcher *l, struct gpu_cu_function
         r = d->function_param(f, 0, &offset, &bytes);
     if (r == GPU_CUDA_SUCCESS)
         r = d->function_attribute(&fixed, GPU_CU_FUNCTION_SHARED, f);
+    if (r == GPU_CUDA_SUCCESS)
+        r = d->function_attribute(&made_for, GPU_CU_FUNCTION_VIRTUAL, f);
     if (r == GPU_CUDA_SUCCESS && shared_optin > fixed)
         r = d->function_attribute_set(f, GPU_CU_FUNCTION_SHARED_MAX, shared_optin - fixed);
     if (r != GPU_CUDA_SUCCESS) {
@@ -85,6 +88,7 @@ static enum status launch_prepare(struct gpu_launcher *l, struct gpu_cu_function
     snprintf(k->name, sizeof k->name, "%s", name);
     k->function = f;
     k->args_bytes = (uint32_t)bytes;
+    k->overlaps = made_for >= 90; /* code for less waits for nobody */
     k->shared_max = shared_optin > fixed ? (uint32_t)(shared_optin - fixed) : 0;
     l->slots[slot] = (uint16_t)l->n_kernels;
     return STATUS_OK;
@@ -198,7 +202,7 @@ static enum status launch_failed(const struct gpu_launcher *l, const struct krn_
     return gpu_fault_say(note, l->config.driver, result, &work, what);
 }
 
-static uint32_t launch_attributes(const struct krn_cuda_call *call,
+static uint32_t launch_attributes(const struct krn_cuda_call *call, const struct launch_kernel *k,
                                   struct gpu_cu_launch_attribute *a) {
     uint32_t n = 0;
     if (call->cluster[0] != 0) {
@@ -206,7 +210,7 @@ static uint32_t launch_attributes(const struct krn_cuda_call *call,
         memcpy(a[n].value.cluster, call->cluster, sizeof call->cluster);
         n++;
     }
-    if (call->flags & KRN_CUDA_OVERLAP) {
+    if ((call->flags & KRN_CUDA_OVERLAP) && k->overlaps) {
         a[n].id = GPU_CU_LAUNCH_OVERLAP;
         a[n++].value.flag = 1;
     }
@@ -229,7 +233,7 @@ enum status gpu_launch(struct gpu_launcher *l, struct gpu_cu_stream *stream,
     struct gpu_cu_launch launch = {.shared = call->shared,
                                    .stream = stream,
                                    .attributes = attributes,
-                                   .n_attributes = launch_attributes(call, attributes)};
+                                   .n_attributes = launch_attributes(call, k, attributes)};
     memcpy(launch.grid, call->grid, sizeof launch.grid);
     memcpy(launch.block, call->block, sizeof launch.block);
     void *params[1];

@@ -156,10 +156,19 @@ static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
                                 [KRN_BUF_G] = ffn,
                                 [KRN_BUF_U] = ffn,
                                 [KRN_BUF_L] = c->logits_stride * world};
+    if (c->bf16) { /* one product leaves queries, keys and values side by side */
+        width[KRN_BUF_Q] = q + 2 * kv;
+        width[KRN_BUF_K] = width[KRN_BUF_V] = 0;
+    }
     for (int b = KRN_BUF_X; b < KRN_BUFS; b++) {
         c->ld[b] = (width[b] + KRN_BLOCK - 1) / KRN_BLOCK * KRN_BLOCK;
         uint64_t n = b == KRN_BUF_L ? logits : b == KRN_BUF_H ? both : rows;
         c->buf[b] = cut(base, &at, n * c->ld[b], sizeof(float));
+    }
+    if (c->bf16) {
+        c->buf[KRN_BUF_K] = c->buf[KRN_BUF_Q] + q * sizeof(float);
+        c->buf[KRN_BUF_V] = c->buf[KRN_BUF_K] + kv * sizeof(float);
+        c->ld[KRN_BUF_K] = c->ld[KRN_BUF_V] = c->ld[KRN_BUF_Q];
     }
     c->edited = cut(base, &at, logits * c->ld[KRN_BUF_L], sizeof(float));
     c->scaled = cut(base, &at, logits * c->ld[KRN_BUF_L], sizeof(float));

@@ -96,36 +96,103 @@ static void pack_part(struct gpu_cuda_packer *p, const struct krn_tensor *t,
                                   "packing weights", p->note);
 }
 
-/* This rank's part of a matrix as tiles. */
-static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct krn_tensor *t,
-                               const struct gpu_shard *part) {
-    uint32_t n = part->n, k = part->k, segments = part->segments;
+/* Products that become one: their ops, and this rank's part of each. */
+struct pack_group {
+    const struct krn_op *op;
+    uint32_t n_ops;
+    struct gpu_shard part[3];
+    bool gates; /* gate and up: eight rows of one, then the same eight of the other */
+};
+
+static uint32_t group_rows(const struct pack_group *g) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n_ops; i++)
+        n += g->part[i].n;
+    return n;
+}
+
+/* A group's weights as tiles, one matrix behind the other or woven. */
+static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct pack_group *g) {
+    struct cuda *c = p->c;
+    uint32_t k = g->part[0].k, segments = g->part[0].segments, all = group_rows(g), before = 0;
+    uint64_t bytes = krn_bf16_bytes(all, k, segments);
     uint64_t tile_row = (uint64_t)krn_bf16_blocks(k, segments) * KRN_BF16_TILE_BYTES;
-    uint64_t bytes = krn_bf16_bytes(n, k, segments);
     gpu_cu_ptr_t out = gpu_cuda_take(p, bytes + 1024);
     out = (out + 1023) / 1024 * 1024;
     uint32_t most = (uint32_t)(CUDA_STAGING / (k * sizeof(float)) / KRN_BF16_SIDE * KRN_BF16_SIDE);
     CHECK(most > 0);
-    for (uint32_t row = 0; row < n && p->base != 0 && p->status == STATUS_OK; row += most) {
-        uint32_t rows = n - row < most ? n - row : most;
-        struct krn_cuda_rows_bf16 a = {.x = p->c->row_major,
-                                       .out = out + row / KRN_BF16_SIDE * tile_row,
-                                       .type = t->dtype == KRN_BF16 ? KRN_ROWS_BF16 : KRN_ROWS_F32,
-                                       .rows = rows,
-                                       .ldx = k,
-                                       .k = k,
-                                       .segments = segments,
-                                       .out_rows = krn_bf16_row_tiles(rows) * KRN_BF16_SIDE};
-        pack_part(p, t, &a, part->row0 + row, part->col0);
-    }
+    if (p->base != 0 && all % KRN_BF16_SIDE != 0 && p->status == STATUS_OK)
+        p->status = gpu_cuda_said(
+            c, c->driver->fill8(out + bytes - tile_row, 0, tile_row, c->streams[GPU_STREAM_IN]),
+            "packing weights", p->note);
+    for (uint32_t i = 0; i < g->n_ops; before += g->part[i++].n)
+        for (uint32_t row = 0; row < g->part[i].n && p->base != 0 && p->status == STATUS_OK;
+             row += most) {
+            const struct krn_tensor *t = g->op[i].w;
+            uint32_t rows = g->part[i].n - row < most ? g->part[i].n - row : most;
+            struct krn_cuda_rows_bf16 a = {.x = c->row_major,
+                                           .out = out,
+                                           .type =
+                                               t->dtype == KRN_BF16 ? KRN_ROWS_BF16 : KRN_ROWS_F32,
+                                           .rows = rows,
+                                           .ldx = k,
+                                           .k = k,
+                                           .segments = segments,
+                                           .out_row = g->gates ? 2 * row + 8 * i : before + row,
+                                           .spread = g->gates ? 8 : 0};
+            pack_part(p, t, &a, g->part[i].row0 + row, g->part[i].col0);
+        }
     return out;
 }
 
-void gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op,
-                           struct cuda_stage *s) {
+/* Biases of a group, one vector; groups have one only where they lie side by side. */
+static gpu_cu_ptr_t pack_biases(struct gpu_cuda_packer *p, const struct pack_group *g) {
+    gpu_cu_ptr_t first = 0, next;
+    for (uint32_t i = 0; i < g->n_ops; i++) {
+        next = gpu_cuda_pack_vector(p, g->op[i].bias, g->part[i].row0, g->part[i].n, false);
+        CHECK(i == 0 || first == 0 ||
+              next == first + group_rows(&(struct pack_group){.n_ops = i,
+                                                              .part = {g->part[0], g->part[1]}}) *
+                                  sizeof(float));
+        first = i == 0 ? next : first;
+    }
+    return first;
+}
+
+static bool is_product(const struct krn_op *op, enum krn_buf src, enum krn_buf dst) {
+    return op->kind == KRN_OP_PRODUCT && op->src == src && op->dst == dst && !op->add;
+}
+
+/* What op begins: Q, K, V and G, U, gate become one product where nothing is in the way. */
+static struct pack_group group_of(const struct gpu_cuda_packer *p, const struct krn_op *op,
+                                  uint32_t left) {
+    const struct cuda *c = p->c;
+    struct pack_group g = {.op = op, .n_ops = 1};
+    uint32_t wide = KRN_BLOCK * sizeof(float); /* floats between which vectors are aligned */
+    bool qkv = left > 2 && is_product(op, op->src, KRN_BUF_Q) &&
+               is_product(op + 1, op->src, KRN_BUF_K) && is_product(op + 2, op->src, KRN_BUF_V);
+    g.gates = left > 3 && is_product(op, op->src, KRN_BUF_G) &&
+              is_product(op + 1, op->src, KRN_BUF_U) && op[2].kind == KRN_OP_GATE &&
+              op[3].kind == KRN_OP_PRODUCT && op[3].src == KRN_BUF_G && op->bias == NULL &&
+              op[1].bias == NULL;
+    uint32_t n = qkv ? 3 : g.gates ? 2 : 1;
+    for (uint32_t i = 0; i < n; i++)
+        g.part[i] =
+            gpu_shard_of(&op[i], &c->model, &c->config.profile, c->config.rank, c->config.world);
+    if (g.gates && g.part[0].n % 8 != 0)
+        g.gates = false;
+    for (uint32_t i = 1; qkv && i < 3; i++)
+        qkv = (op[i].bias == NULL) == (op->bias == NULL) &&
+              (op->bias == NULL || g.part[i - 1].n % wide == 0);
+    g.n_ops = qkv ? 3 : g.gates ? 2 : 1;
+    return g;
+}
+
+uint32_t gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
+                               struct cuda_stage *s) {
     struct cuda *c = p->c;
-    struct gpu_shard part =
-        gpu_shard_of(op, &c->model, &c->config.profile, c->config.rank, c->config.world);
+    struct pack_group g = group_of(p, op, left);
+    struct gpu_shard part = g.part[0];
     bool logits = op->dst == KRN_BUF_L, gather = logits && c->config.world > 1;
     CHECK(c->packed[op->src] != 0 || p->base == 0);
     s->kind = logits ? CUDA_LOGITS_BF16 : CUDA_PRODUCT_BF16;
@@ -137,25 +204,51 @@ void gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op,
                                           .ldx = c->ld[op->src],
                                           .k = part.k,
                                           .segments = part.segments};
-    gpu_cu_ptr_t w = pack_tiles(p, op->w, &part);
-    gpu_cu_ptr_t bias = gpu_cuda_pack_vector(p, op->bias, part.row0, part.n, false);
-    s->a.product_bf16 =
-        (struct krn_cuda_product_bf16){.x = c->packed[op->src],
-                                       .w = w,
-                                       .bias = part.reduce ? 0 : bias,
-                                       .y = gather ? c->logits_part : c->buf[op->dst],
-                                       .work = c->product_work,
-                                       .n = part.n,
-                                       .ldy = gather ? c->logits_stride : c->ld[op->dst],
-                                       .k_blocks = krn_bf16_blocks(part.k, part.segments),
-                                       .segments = part.segments,
-                                       .flags = op->add && !part.reduce ? KRN_BF16_ADD : 0};
+    gpu_cu_ptr_t w = pack_tiles(p, &g), bias = pack_biases(p, &g);
+    struct krn_cuda_product_bf16 *a = &s->a.product_bf16;
+    *a = (struct krn_cuda_product_bf16){.x = c->packed[op->src],
+                                        .w = w,
+                                        .bias = part.reduce ? 0 : bias,
+                                        .y = gather ? c->logits_part : c->buf[op->dst],
+                                        .work = c->product_work,
+                                        .n = group_rows(&g),
+                                        .ldy = gather ? c->logits_stride : c->ld[op->dst],
+                                        .k_blocks = krn_bf16_blocks(part.k, part.segments),
+                                        .segments = part.segments,
+                                        .flags = op->add && !part.reduce ? KRN_BF16_ADD : 0};
     s->reduce = part.reduce;
-    if (!part.reduce)
-        return;
-    s->a.product_bf16.y = c->partial;
-    s->a.product_bf16.ldy = c->ld[KRN_BUF_X];
-    s->sum = gpu_cuda_sum_of(c, op, bias);
+    if (part.reduce) {
+        a->y = c->partial;
+        a->ldy = c->ld[KRN_BUF_X];
+        s->sum = gpu_cuda_sum_of(c, op, bias);
+    }
+    for (uint32_t i = 1; i < g.n_ops; i++)
+        p->packed[op[i].dst] = false;
+    if (!g.gates)
+        return g.n_ops;
+    struct gpu_shard next =
+        gpu_shard_of(&op[3], &c->model, &c->config.profile, c->config.rank, c->config.world);
+    a->flags = KRN_BF16_GATE | (op[2].gelu ? (uint32_t)KRN_BF16_GATE_GELU : 0u);
+    a->y = 0;
+    a->packed = c->packed[KRN_BUF_G];
+    a->packed_segment = next.k / next.segments;
+    a->packed_blocks = krn_bf16_blocks(next.k, next.segments);
+    p->packed[KRN_BUF_G] = true;
+    return 3;
+}
+
+gpu_cu_ptr_t gpu_cuda_norm_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left) {
+    enum krn_buf dst = op->kind == KRN_OP_FINAL ? KRN_BUF_H : op->dst;
+    if (op->add || dst != KRN_BUF_H)
+        return 0;
+    for (uint32_t i = 1; i < left; i++) {
+        if (op[i].src == dst && op[i].kind != KRN_OP_PRODUCT)
+            return 0;
+        if (op[i].dst == dst || op[i].kind == KRN_OP_FINAL)
+            break;
+    }
+    p->packed[dst] = true;
+    return p->c->packed[dst];
 }
 
 void gpu_cuda_attend_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,

@@ -196,15 +196,18 @@ static void cut_embed(struct gpu_cuda_packer *p, const struct krn_op *op, struct
                                          .scale = op->scale};
 }
 
-static void cut_norm(struct gpu_cuda_packer *p, const struct krn_op *op, struct cuda_stage *s) {
+static void cut_norm(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
+                     struct cuda_stage *s) {
     struct cuda *c = p->c;
     bool final = op->kind == KRN_OP_FINAL;
     enum krn_buf src = final ? KRN_BUF_X : op->src, dst = final ? KRN_BUF_H : op->dst;
+    gpu_cu_ptr_t packed = c->bf16 ? gpu_cuda_norm_bf16(p, op, left) : 0;
     s->kind = final ? CUDA_FINAL : CUDA_NORM;
     s->a.norm = (struct krn_cuda_norm){.step = c->image,
                                        .x = c->buf[src],
                                        .w = gpu_cuda_pack_vector(p, op->w, 0, op->n, op->one_more),
-                                       .y = c->buf[dst],
+                                       .y = packed != 0 && !final ? 0 : c->buf[dst],
+                                       .packed = packed,
                                        .n = op->n,
                                        .ldx = c->ld[src],
                                        .ldy = c->ld[dst],
@@ -261,11 +264,12 @@ static void cut_gate(struct gpu_cuda_packer *p, const struct krn_op *op, struct 
                                        .gelu = op->gelu};
 }
 
-/* One op as a stage; false for an op that makes none, or that this device does not know. */
+/* One op, or some that go together, as a stage; false for an op that makes none. taken: how many
+ * ops; 0 for one that this device does not know. */
 static bool cut_op(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
-                   struct cuda_stage *s, bool *known) {
+                   struct cuda_stage *s, uint32_t *taken) {
     *s = (struct cuda_stage){0};
-    *known = true;
+    *taken = 1;
     p->packed[op->kind == KRN_OP_FINAL ? KRN_BUF_H : op->dst] = false;
     switch (op->kind) {
     case KRN_OP_EMBED:
@@ -273,11 +277,11 @@ static bool cut_op(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t 
         return true;
     case KRN_OP_NORM:
     case KRN_OP_FINAL:
-        cut_norm(p, op, s);
+        cut_norm(p, op, left, s);
         return true;
     case KRN_OP_PRODUCT:
         if (p->c->bf16)
-            gpu_cuda_product_bf16(p, op, s);
+            *taken = gpu_cuda_product_bf16(p, op, left, s);
         else
             pack_product(p, op, s);
         return true;
@@ -300,7 +304,7 @@ static bool cut_op(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t 
         cut_gate(p, op, s);
         return true;
     default:
-        *known = false;
+        *taken = 0;
         return false;
     }
 }
@@ -308,11 +312,10 @@ static bool cut_op(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t 
 static enum status cut_all(struct gpu_cuda_packer *p) {
     const struct krn_net *net = p->c->config.net;
     p->c->n_stages = 0;
-    for (uint32_t i = 0; i < net->n_ops && p->status == STATUS_OK; i++) {
-        bool known;
-        if (cut_op(p, &net->ops[i], net->n_ops - i, &p->c->stages[p->c->n_stages], &known))
+    for (uint32_t i = 0, taken; i < net->n_ops && p->status == STATUS_OK; i += taken) {
+        if (cut_op(p, &net->ops[i], net->n_ops - i, &p->c->stages[p->c->n_stages], &taken))
             p->c->n_stages++;
-        if (!known)
+        if (taken == 0)
             return status_say(p->note, STATUS_UNSUPPORTED,
                               "the CUDA device does not know op %u (kind %d, layer %u)", i,
                               (int)net->ops[i].kind, net->ops[i].layer);
@@ -321,25 +324,29 @@ static enum status cut_all(struct gpu_cuda_packer *p) {
 }
 
 /* A model whose input is wider than the staging memory would need longer packing. */
-static enum status check_widths(const struct krn_net *net, struct status_note *note) {
+static enum status check_widths(const struct cuda *c, struct status_note *note) {
+    const struct krn_net *net = c->config.net;
+    /* So many rows are packed at a time at least, and as what. */
+    uint32_t rows = c->bf16 ? KRN_BF16_SIDE : KRN_BLOCK;
     for (uint32_t i = 0; i < net->n_ops; i++) {
         const struct krn_op *op = &net->ops[i];
-        if (op->kind == KRN_OP_PRODUCT &&
-            krn_packed_bytes(packed_type(op->w), KRN_BLOCK, op->k) > CUDA_STAGING)
+        enum krn_dtype type = op->kind != KRN_OP_PRODUCT || c->bf16 ? KRN_F32 : packed_type(op->w);
+        if (op->kind == KRN_OP_PRODUCT && krn_packed_bytes(type, rows, op->k) > CUDA_STAGING)
             return status_say(note, STATUS_UNSUPPORTED,
                               "op %u reads %u inputs: the CUDA device packs at most %u", i, op->k,
-                              (unsigned)(CUDA_STAGING / KRN_BLOCK / sizeof(float)));
+                              (unsigned)(CUDA_STAGING / rows / sizeof(float)));
     }
     return STATUS_OK;
 }
 
 uint64_t gpu_cuda_weights_bytes(struct cuda *c, struct status_note *note) {
     struct gpu_cuda_packer count = {.c = c, .note = note};
+    if (check_widths(c, note) != STATUS_OK)
+        return 0;
     return cut_all(&count) == STATUS_OK ? count.at + 256 : 0;
 }
 
 enum status gpu_cuda_pack(struct cuda *c, struct status_note *note) {
-    TRY(check_widths(c->config.net, note));
     struct gpu_cuda_packer pack = {.c = c, .base = c->weights, .note = note};
     TRY(cut_all(&pack));
     TRY(gpu_cuda_said(c, c->driver->stream_synchronize(c->streams[GPU_STREAM_IN]),

@@ -41,8 +41,12 @@ struct krn_cuda_sum gpu_cuda_sum_of(const struct cuda *c, const struct krn_op *o
 
 /* pack_bf16_cuda.c */
 uint64_t gpu_cuda_place_bf16(struct cuda *c, gpu_cu_ptr_t base, uint64_t at);
-void gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op,
-                           struct cuda_stage *s);
+/* One product, or several of one input with their weights side by side: queries, keys and values;
+ * gate and up with the gate at their end. left: ops from op on. Returns how many ops it took. */
+uint32_t gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
+                               struct cuda_stage *s);
+/* Where a norm leaves packed rows for the products behind it; 0: somebody reads fp32. */
+gpu_cu_ptr_t gpu_cuda_norm_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left);
 /* next: the ops behind it, up to the product that reads what it writes. */
 void gpu_cuda_attend_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
                           struct cuda_stage *s);

@@ -19,6 +19,7 @@ static enum status half(struct cuda *c, const struct cuda_stage *s, uint64_t row
         r = d->copy_within(c->row_major + from * sizeof(float), x + from * sizeof(float),
                            (to - from) * sizeof(float), stream);
     TRY(gpu_cuda_said(c, r, "perturbing a row", note));
+    one.packs = true;
     one.rows.x = c->row_major;
     one.a.product_bf16.y = y;
     if (add) {

@@ -83,6 +83,7 @@ void gpu_result_begin(struct gpu_result *r, const struct gpu_plan *p) {
     r->n_logits = 0;
     r->step_ns = 0;
     r->kernel_ns = 0;
+    r->host_ns = 0;
     r->note.text[0] = '\0';
     for (uint32_t i = 0; i < p->n_seqs; i++)
         r->bad_row[i] = GPU_ROW_FINE;

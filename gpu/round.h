@@ -26,6 +26,7 @@ struct gpu_result {
     uint32_t n_draws, n_seqs, n_logits;
     uint64_t step_ns;        /* device time of the step */
     uint64_t kernel_ns;      /* part of it inside row functions */
+    uint64_t host_ns;        /* what the rank did to begin and to end it; 0: all of it is step_ns */
     struct krn_drawn *drawn; /* [n_draws] in the result's own memory */
     struct krn_top *top;     /* [n_draws][KRN_TOP_MAX] */
     uint32_t *bad_row; /* [n_seqs]: first row (of the plan) of the seq whose final hidden state is

@@ -76,11 +76,13 @@ enum status gpu_cuda_product_rows(struct cuda *c, const struct cuda_stage *s, ui
     struct krn_cuda_rows_bf16 pack = s->rows;
     struct krn_cuda_product_bf16 a = s->a.product_bf16;
     struct krn_cuda_call call;
-    if (s->packs || s->kind == CUDA_LOGITS_BF16) {
+    if (s->packs) {
         pack.rows = rows;
         pack.x += (uint64_t)first * pack.ldx * sizeof(float);
         krn_cuda_rows_bf16_call(&pack, &call);
         TRY(launch(c, &call, note));
+    } else {
+        a.x += first / KRN_BF16_SIDE * (uint64_t)a.k_blocks * KRN_BF16_TILE_BYTES;
     }
     a.rows = rows;
     if (a.n == 0) /* a rank behind a small vocabulary */
@@ -90,10 +92,18 @@ enum status gpu_cuda_product_rows(struct cuda *c, const struct cuda_stage *s, ui
     return launch(c, &call, note);
 }
 
+/* The least number that the shape's is rounded up from. */
+static uint32_t round_least(uint32_t n) {
+    return n <= 16 ? n / 2 + 1 : n == 32 ? 17 : n <= 128 ? n - 31 : n - 127;
+}
+
+/* Wide spans need a sequence with enough rows: in steps of decode rows there is none. */
 static enum status run_attend_bf16(struct cuda *c, const struct cuda_stage *s,
-                                   struct status_note *note) {
+                                   const struct cuda_shape *shape, struct status_note *note) {
     struct krn_cuda_call calls[2];
     int n = krn_cuda_attend_bf16_calls(&s->a.attend_bf16, &c->machine, calls);
+    if (shape->rows + 1 - round_least(shape->seqs) < krn_cuda_attend_wide_from(&s->a.attend_bf16))
+        n = 1;
     for (int i = 0; i < n; i++)
         TRY(launch(c, &calls[i], note));
     return STATUS_OK;
@@ -201,7 +211,7 @@ static enum status run_stage(struct cuda *c, const struct cuda_stage *s, const s
         TRY(gpu_cuda_product_rows(c, s, 0, shape->rows, note));
         return s->reduce ? run_reduce(c, s, n_rows, shape, note) : STATUS_OK;
     case CUDA_ATTEND_BF16:
-        return run_attend_bf16(c, s, note);
+        return run_attend_bf16(c, s, shape, note);
     case CUDA_LOGITS:
     case CUDA_LOGITS_BF16:
         return run_logits(c, s, p, shape, note);

@@ -20,11 +20,12 @@ static const struct {
     uint32_t version, k_step;
     enum krn_dtype act, kv;
     uint32_t segment;
+    uint32_t v; /* virtual ranks at most where nobody asks for a number */
 } profiles[] = {
-    {"portable", 1, 16, KRN_F32, KRN_F32, PROFILE_SEGMENT},
-    {"amx-bf16", 1, 32, KRN_BF16, KRN_BF16, PROFILE_SEGMENT},
-    {"q8", 2, 32, KRN_Q8_0, KRN_BF16, PROFILE_SEGMENT},
-    {"cuda-bf16-sm90", 1, 16, KRN_BF16, KRN_BF16, PROFILE_SEGMENT_BF16},
+    {"portable", 1, 16, KRN_F32, KRN_F32, PROFILE_SEGMENT, KRN_V_MAX},
+    {"amx-bf16", 1, 32, KRN_BF16, KRN_BF16, PROFILE_SEGMENT, KRN_V_MAX},
+    {"q8", 2, 32, KRN_Q8_0, KRN_BF16, PROFILE_SEGMENT, KRN_V_MAX},
+    {"cuda-bf16-sm90", 1, 16, KRN_BF16, KRN_BF16, PROFILE_SEGMENT_BF16, 4},
 };
 enum { PROFILES = sizeof profiles / sizeof profiles[0] };
 
@@ -69,7 +70,8 @@ enum status krn_profile_open(const char *name, const struct krn_config *config,
         return unknown(name, note);
     uint32_t k_step = profiles[i].k_step;
     uint32_t max = krn_profile_virtual_ranks_max(config, k_step);
-    uint32_t v = virtual_ranks != 0 ? virtual_ranks : max;
+    uint32_t usual = max < profiles[i].v ? max : profiles[i].v;
+    uint32_t v = virtual_ranks != 0 ? virtual_ranks : usual;
     if (!allows(config, k_step, 1))
         return status_say(note, STATUS_UNSUPPORTED,
                           "profile %s walks in K-steps of %u: this model's products of %u (heads) "
@@ -91,7 +93,7 @@ enum status krn_profile_open(const char *name, const struct krn_config *config,
                             .act = profiles[i].act,
                             .kv = profiles[i].kv,
                             .promotion = 0};
-    if (v == max)
+    if (v == usual)
         snprintf(p.name, sizeof p.name, "%s", profiles[i].name);
     else
         snprintf(p.name, sizeof p.name, "%s-v%u", profiles[i].name, v);

@@ -172,6 +172,8 @@ static enum status engine_choose(struct lane_engine *e, struct status_note *note
     if (s != STATUS_OK && krn_profile_gpu(&e->profile))
         return status_say(note, s, "profile %s runs on a GPU alone: %s", e->profile.name,
                           e->no_gpu.text);
+    if (e->cuda && c->ahead_auto)
+        c->ahead = c->rank_thread = true;
     if (e->cuda && !e->rows_asked) /* as many as fill its matrix units */
         c->round_tokens = c->piece_tokens = ENGINE_ROUND_TOKENS_CUDA;
     if (e->cuda)
@@ -572,6 +574,10 @@ const char *lane_engine_device_words(const struct lane_engine *e) {
 
 const char *lane_engine_device_why(const struct lane_engine *e) {
     return e->cuda ? "" : e->no_gpu.text;
+}
+
+bool lane_engine_ahead(const struct lane_engine *e) {
+    return e->config.ahead;
 }
 
 uint64_t lane_engine_page_bytes(const struct lane_engine *e) {

@@ -60,6 +60,7 @@ struct lane_engine_config {
     uint64_t piece_ns;      /* and about so long at most; 0: 250 ms, UINT64_MAX: no bound */
     uint32_t prefill_share; /* percent of a round's budget for prompts while decodes wait; 0: 50 */
     bool ahead;             /* plan-ahead */
+    bool ahead_auto;        /* plan-ahead, and the rank on its own thread, where there is a GPU */
     bool rank_thread;       /* the rank on its own thread; else with the worker */
     bool no_reuse;          /* the operator's switch: no prefix hits */
     const struct lane_policy *policy; /* NULL: the built-in one */
@@ -106,6 +107,7 @@ const struct fab_votes *lane_engine_votes(const struct lane_engine *e);
 const char *lane_engine_device_name(const struct lane_engine *e);
 const char *lane_engine_device_words(const struct lane_engine *e);
 const char *lane_engine_device_why(const struct lane_engine *e);
+bool lane_engine_ahead(const struct lane_engine *e); /* whether it plans ahead */
 /* NULL with the fake device */
 const struct krn_model *lane_engine_model(const struct lane_engine *e);
 const struct krn_net *lane_engine_net(const struct lane_engine *e);

@@ -6,6 +6,8 @@
 
 #include "lanes/private.h"
 
+static const uint64_t PLANNER_FOLLOWS_NS = 2000000;
+
 static uint32_t planner_min(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
@@ -178,6 +180,8 @@ static void planner_send_round(struct act_ctx *ctx, struct lane_planner *p, uint
     p->plans_closed++;
     p->counters.rounds++;
     r->closed_ns = act_now_ns(ctx);
+    bool follows = p->last_ran_ns > 0 && r->closed_ns - p->last_ran_ns < PLANNER_FOLLOWS_NS;
+    r->plan_ns = follows ? r->closed_ns - p->last_ran_ns : 0;
     planner_put(&p->under_way, r);
     act_expect(ctx, 1);
     ACT_SEND(ctx, p->conductor, fab, run, .round = r->g);
@@ -251,6 +255,13 @@ void planner_close_plans(struct act_ctx *ctx, struct lane_planner *p) {
 
 /* ---- delivering ---- */
 
+static void planner_host(struct lane_planner *p, const struct planner_round *r, uint64_t ns) {
+    p->counters.host_ns_total += ns;
+    if (r->prompt_rows == 0 && ns <= UINT32_MAX)
+        p->samples[p->n_samples++ % PLANNER_SAMPLES] =
+            (struct planner_sample){.lanes = r->lanes, .ns = (uint32_t)ns};
+}
+
 static void planner_sample(struct lane_planner *p, const struct planner_round *r, uint64_t now) {
     const struct gpu_result *result = r->g->results[0];
     if (r->prompt_rows > 0 && result->step_ns > 0) {
@@ -258,16 +269,19 @@ static void planner_sample(struct lane_planner *p, const struct planner_round *r
         p->row_ns = p->row_ns == 0 ? row : (p->row_ns * 7 + row) / 8;
     }
     p->counters.kernel_ns_total += result->kernel_ns;
+    /* Beside a running step: what worker and rank did for this one, which the device did not wait
+     * for. */
+    if ((r->flags & GPU_PLAN_AHEAD) != 0 && r->plan_ns > 0 && result->host_ns > 0) {
+        planner_host(p, r, r->plan_ns + result->host_ns);
+        p->last_ran_ns = now;
+        return;
+    }
     /* Host time: from the answer of the round before to this answer, less the row functions; only
      * between rounds that follow at once. */
     if (p->last_ran_ns > 0 && r->closed_ns >= p->last_ran_ns &&
-        now - p->last_ran_ns < 1000000000u && r->closed_ns - p->last_ran_ns < 2000000u) {
+        now - p->last_ran_ns < 1000000000u && r->closed_ns - p->last_ran_ns < PLANNER_FOLLOWS_NS) {
         uint64_t cycle = now - p->last_ran_ns;
-        uint64_t host = cycle > result->kernel_ns ? cycle - result->kernel_ns : 0;
-        p->counters.host_ns_total += host;
-        if (r->prompt_rows == 0 && host <= UINT32_MAX)
-            p->samples[p->n_samples++ % PLANNER_SAMPLES] =
-                (struct planner_sample){.lanes = r->lanes, .ns = (uint32_t)host};
+        planner_host(p, r, cycle > result->kernel_ns ? cycle - result->kernel_ns : 0);
     }
     p->last_ran_ns = now;
 }

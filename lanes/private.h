@@ -56,7 +56,7 @@ struct planner_round {
     struct planner_seq *seqs;
     uint32_t n_seqs, waiting, flags, prompt_rows, lanes;
     enum status status;
-    uint64_t closed_ns;
+    uint64_t closed_ns, plan_ns; /* plan_ns: from an answer to its closing at once, else 0 */
     struct planner_round *next;
 };
 

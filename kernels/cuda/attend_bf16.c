@@ -52,6 +52,11 @@ static uint32_t segments_of(const struct krn_cuda_attend_bf16 *a,
     return (hi - 1) / a->segment - lo / a->segment + 1;
 }
 
+/* A few narrow spans, cut by segments too, end before one wide one does. */
+uint32_t krn_cuda_attend_wide_from(const struct krn_cuda_attend_bf16 *a) {
+    return 8 * (KRN_ATTEND_LINES / heads_a_block(a, KRN_ATTEND_LINES)) + 1;
+}
+
 void krn_cuda_attend_cut(const struct krn_cuda_attend_bf16 *a, const struct krn_cuda_machine *m,
                          const struct krn_cuda_attend_seq *seqs, uint32_t n_seqs,
                          struct krn_cuda_attend_table *table) {
@@ -59,8 +64,7 @@ void krn_cuda_attend_cut(const struct krn_cuda_attend_bf16 *a, const struct krn_
     uint32_t narrow_rows = KRN_ATTEND_LINES / heads_a_block(a, KRN_ATTEND_LINES);
     uint32_t wide_rows = KRN_ATTEND_LINES_WIDE / heads_a_block(a, KRN_ATTEND_LINES_WIDE);
     uint32_t a_segment = a->kv_heads * chunks(a, KRN_ATTEND_LINES), n = 0;
-    /* A few narrow spans, cut by segments too, end before one wide one does. */
-    uint32_t wide_from = 8 * narrow_rows + 1;
+    uint32_t wide_from = krn_cuda_attend_wide_from(a);
     *table = (struct krn_cuda_attend_table){0};
     for (int wide = 1; wide >= 0; wide--)
         for (uint32_t i = 0; i < n_seqs; i++) {

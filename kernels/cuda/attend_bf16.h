@@ -65,6 +65,9 @@ void krn_cuda_attend_cut(const struct krn_cuda_attend_bf16 *a, const struct krn_
                          const struct krn_cuda_attend_seq *seqs, uint32_t n_seqs,
                          struct krn_cuda_attend_table *table);
 
+/* Rows that a sequence has at least where it is cut into wide spans. */
+uint32_t krn_cuda_attend_wide_from(const struct krn_cuda_attend_bf16 *a);
+
 /* The two launches; calls[1] is needed only where a table may have wide spans. Returns how many
  * there are: 1 when heads of this width are never wide. */
 int krn_cuda_attend_bf16_calls(const struct krn_cuda_attend_bf16 *a,

@@ -15,6 +15,22 @@
 #define UNROLL  _Pragma("unroll")
 #endif
 
+/* What KRN_CUDA_OVERLAP (call.h) asks of a kernel: `before` returns when the kernel before has
+ * ended and its writes are seen; from `next` on the kernel behind may begin as far as it needs none
+ * of this one's. Every thread of every block waits, also one that has no row: else this kernel
+ * could end before its predecessor, and who waits for it alone would not wait for that. */
+CUDA_FN void krn_cuda_before(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+CUDA_FN void krn_cuda_next(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /* One element of a packed weight, widened exactly. */
 CUDA_FN float krn_cuda_widen(const int dtype, const void *w, size_t at) {
     if (dtype == KRN_F32)

@@ -8,7 +8,11 @@
 
 #include "kernels/cuda/hash_device.h"
 
-enum { DRAW_THREADS = 512, DRAW_EXTRA = 32 /* tokens of a window at most */ };
+enum {
+    DRAW_THREADS = 512,
+    DRAW_EXTRA = 32, /* tokens of a window at most */
+    DRAW_AHEAD = 16  /* logits of a thread, read before they are used */
+};
 
 #define DRAW_NONE (-krn_float(0x7f800000u))
 
@@ -139,6 +143,31 @@ CUDA_FN uint64_t draw_best(struct draw_shared *t, const float *z, uint32_t n, ui
         uint64_t at = (uint64_t)krn_draw_key(z[i]) << 32 | (uint32_t)~i;
         if (at < behind && at > best)
             best = at;
+    }
+    return draw_reduce(t, best, true);
+}
+
+/* The same over the whole raw row, or UINT64_MAX where a value is not finite; kept: a copy, or
+ * NULL. */
+CUDA_FN uint64_t draw_first(struct draw_shared *t, const float *z, uint32_t n, float *kept) {
+    uint64_t best = 0;
+    for (uint32_t from = threadIdx.x; from < n; from += DRAW_AHEAD * DRAW_THREADS) {
+        float v[DRAW_AHEAD];
+        UNROLL for (uint32_t j = 0; j < DRAW_AHEAD; j++) {
+            uint32_t i = from + j * DRAW_THREADS;
+            v[j] = i < n ? z[i] : 0.0f;
+        }
+        UNROLL for (uint32_t j = 0; j < DRAW_AHEAD; j++) {
+            uint32_t i = from + j * DRAW_THREADS;
+            if (i >= n)
+                continue;
+            uint64_t at = (uint64_t)krn_draw_key(v[j]) << 32 | (uint32_t)~i;
+            if ((krn_bits(v[j]) & 0x7fffffffu) >= 0x7f800000u)
+                at = UINT64_MAX;
+            best = at > best ? at : best;
+            if (kept != NULL)
+                kept[i] = v[j];
+        }
     }
     return draw_reduce(t, best, true);
 }
@@ -275,7 +304,7 @@ CUDA_FN void draw_logprobs(struct draw_shared *t, const struct krn_sampling *s, 
 KRN_CUDA_KERNEL(krn_cuda_draw, DRAW_THREADS)(const __grid_constant__ struct krn_cuda_draw a) {
     __shared__ struct draw_shared t;
     const struct krn_cuda_step *step = KRN_CUDA_STEP(a);
-    uint32_t draw = a.first_draw + blockIdx.x, n = a.vocab, bad = 0;
+    uint32_t draw = a.first_draw + blockIdx.x, n = a.vocab;
     if (draw >= step->n_draws)
         return;
     const struct krn_cuda_drawing *d = KRN_CUDA_OF(struct krn_cuda_drawing, step, off_draws) + draw;
@@ -286,14 +315,12 @@ KRN_CUDA_KERNEL(krn_cuda_draw, DRAW_THREADS)(const __grid_constant__ struct krn_
     memset(&out, 0, sizeof out);
     if ((s->flags & KRN_DRAW_HASH_LOGITS) != 0)
         out.logits_hash = krn_hash_row(&t.hash, raw, n, KRN_CUDA_AT(const unsigned char, a.secret));
-    float *kept = KRN_CUDA_AT(float, a.kept);
-    for (uint32_t i = threadIdx.x; i < n; i += DRAW_THREADS) {
-        if (d->kept != KRN_CUDA_NONE)
-            kept[(size_t)d->kept * n + i] = raw[i];
-        bad |= (krn_bits(raw[i]) & 0x7fffffffu) >= 0x7f800000u;
-    }
-    if (draw_reduce(&t, bad, true) == 0) {
-        uint32_t best = draw_id(draw_best(&t, raw, n, UINT64_MAX)), id = best;
+    float *kept = NULL;
+    if (d->kept != KRN_CUDA_NONE)
+        kept = KRN_CUDA_AT(float, a.kept) + (size_t)d->kept * n;
+    uint64_t first = draw_first(&t, raw, n, kept);
+    if (first != UINT64_MAX) {
+        uint32_t best = draw_id(first), id = best;
         const float *z = draw_edit(&t, step, d, KRN_CUDA_AT(const uint32_t, a.tokens), raw,
                                    KRN_CUDA_AT(float, a.edited) + (size_t)blockIdx.x * a.ld, n);
         if (z != raw)

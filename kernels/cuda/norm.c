@@ -7,7 +7,8 @@ void krn_cuda_norm_call(const struct krn_cuda_norm *args, uint32_t rows,
                         struct krn_cuda_call *call) {
     *call = (struct krn_cuda_call){.kernel = "krn_cuda_norm",
                                    .grid = {rows, 1, 1},
-                                   .block = {128, 1, 1},
+                                   .block = {512, 1, 1},
+                                   .flags = KRN_CUDA_OVERLAP,
                                    .args = args,
                                    .args_bytes = sizeof *args};
 }

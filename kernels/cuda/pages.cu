@@ -1,32 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
- * numerics.md 2 (norms of heads), 4 and 5, one head of one row a block; and copies of pages.
+ * numerics.md 2 (norms of heads), 4 and 5, a few heads of one row a block; and copies of pages.
  */
 #include "kernels/cuda/pages.h"
 
 #include "kernels/cuda/device.h"
 
-enum { ROPE_THREADS = 64, COPY_THREADS = 256 };
+enum {
+    ROPE_HEADS = 4, /* of a block, each by 32 threads */
+    ROPE_WIDTH = 32,
+    ROPE_THREADS = ROPE_HEADS * ROPE_WIDTH,
+    COPY_THREADS = 256
+};
 
-/* x = (x * r) * w over one head; lanes as in every norm. */
-CUDA_FN void head_norm(float *x, const float *w, uint32_t n, float eps, float *lanes,
-                       float *factor) {
-    if (threadIdx.x < KRN_LANES) {
+/* What the threads of a block share of its heads. */
+struct rope_shared {
+    float x[ROPE_HEADS][KRN_HEAD_MAX], lanes[ROPE_HEADS][KRN_LANES], factor[ROPE_HEADS];
+};
+
+/* x = (x * r) * w over each head that has a weight; lanes as in every norm. All threads come. */
+CUDA_FN void head_norm(struct rope_shared *s, uint32_t h, uint32_t t, const float *w, uint32_t n,
+                       float eps) {
+    if (t < KRN_LANES) {
         float acc = 0.0f;
-        for (uint32_t i = threadIdx.x; i < n; i += KRN_LANES)
-            acc = fmaf(x[i], x[i], acc);
-        lanes[threadIdx.x] = acc;
+        for (uint32_t i = t; i < n; i += KRN_LANES)
+            acc = fmaf(s->x[h][i], s->x[h][i], acc);
+        s->lanes[h][t] = acc;
     }
     __syncthreads();
-    if (threadIdx.x == 0)
-        *factor = 1.0f / sqrtf(krn_cuda_tree16(lanes) / (float)n + eps);
+    if (t == 0)
+        s->factor[h] = 1.0f / sqrtf(krn_cuda_tree16(s->lanes[h]) / (float)n + eps);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < n; i += ROPE_THREADS)
-        x[i] = (x[i] * *factor) * w[i];
+    for (uint32_t i = t; i < n && w != NULL; i += ROPE_WIDTH)
+        s->x[h][i] = (s->x[h][i] * s->factor[h]) * w[i];
     __syncthreads();
 }
 
 CUDA_FN void kv_write(const struct krn_cuda_rope *a, const struct krn_cuda_step *step,
-                      const struct krn_cuda_row *r, uint32_t row, uint32_t head, const float *k) {
+                      const struct krn_cuda_row *r, uint32_t row, uint32_t head, uint32_t t,
+                      const float *k) {
     const uint32_t *pages = KRN_CUDA_OF(uint32_t, step, off_pages) + r->first_page;
     const float *v =
         KRN_CUDA_AT(const float, a->v) + (size_t)row * a->ldv + (size_t)head * a->kv.head_dim;
@@ -36,7 +47,7 @@ CUDA_FN void kv_write(const struct krn_cuda_rope *a, const struct krn_cuda_step 
         unsigned char *to = KRN_CUDA_AT(unsigned char, a->kv.pool) +
                             pages[r->pos / a->kv.page_tokens] * a->kv.page_bytes + a->kv.layer_off +
                             (uint64_t)(head * tiles + slot / KRN_TILE) * krn_bf16_kv_bytes(d);
-        for (uint32_t i = threadIdx.x; i < d; i += ROPE_THREADS) {
+        for (uint32_t i = t; i < d; i += ROPE_WIDTH) {
             *(uint16_t *)(void *)(to + krn_bf16_kv_at(d, 0, j, i)) = krn_cuda_bf16(k[i]);
             *(uint16_t *)(void *)(to + krn_bf16_kv_at(d, 1, j, i)) = krn_cuda_bf16(v[i]);
         }
@@ -45,44 +56,45 @@ CUDA_FN void kv_write(const struct krn_cuda_rope *a, const struct krn_cuda_step 
     float *tile = krn_cuda_kv_tile(KRN_CUDA_AT(unsigned char, a->kv.pool), a->kv.page_bytes,
                                    a->kv.layer_off, a->kv.page_tokens, d, head,
                                    pages[r->pos / a->kv.page_tokens], slot / KRN_TILE);
-    for (uint32_t i = threadIdx.x; i < d; i += ROPE_THREADS) {
+    for (uint32_t i = t; i < d; i += ROPE_WIDTH) {
         tile[(size_t)i * KRN_TILE + j] = k[i];
         tile[(size_t)(KRN_TILE + j) * d + i] = v[i];
     }
 }
 
 KRN_CUDA_KERNEL(krn_cuda_rope, ROPE_THREADS)(const __grid_constant__ struct krn_cuda_rope a) {
-    __shared__ float x[KRN_HEAD_MAX], lanes[KRN_LANES], factor;
+    __shared__ struct rope_shared s;
     const struct krn_cuda_step *step = KRN_CUDA_STEP(a);
     uint32_t row = blockIdx.x, d = a.kv.head_dim, half = d / 2;
+    uint32_t h = threadIdx.x / ROPE_WIDTH, t = threadIdx.x % ROPE_WIDTH;
+    krn_cuda_next();
+    krn_cuda_before();
     if (row >= step->n_rows)
         return;
     const struct krn_cuda_row *r = KRN_CUDA_OF(struct krn_cuda_row, step, off_rows) + row;
-    bool query = blockIdx.y < a.heads;
-    uint32_t head = query ? blockIdx.y : blockIdx.y - a.heads;
+    uint32_t head = blockIdx.y * ROPE_HEADS + h;
+    bool query = head < a.heads, there = head < a.heads + a.kv.kv_heads;
+    head = query ? head : head - a.heads;
     float *at = query ? KRN_CUDA_AT(float, a.q) + (size_t)row * a.ldq + (size_t)head * d
                       : KRN_CUDA_AT(float, a.k) + (size_t)row * a.ldk + (size_t)head * d;
-    for (uint32_t i = threadIdx.x; i < d; i += ROPE_THREADS)
-        x[i] = at[i];
+    const float *cs = KRN_CUDA_AT(const float, a.angles) + (size_t)r->pos * d;
+    for (uint32_t i = t; i < d && there; i += ROPE_WIDTH)
+        s.x[h][i] = at[i];
     __syncthreads();
-    krn_cuda_ptr_t norm = query ? a.q_norm : a.k_norm;
-    if (norm != 0)
-        head_norm(x, KRN_CUDA_AT(const float, norm), d, a.eps, lanes, &factor);
-    if (a.angles != 0) {
-        const float *cs = KRN_CUDA_AT(const float, a.angles) + (size_t)r->pos * d;
-        for (uint32_t i = threadIdx.x; i < half; i += ROPE_THREADS) {
-            float x0 = x[i], x1 = x[half + i], c = cs[i], s = cs[half + i];
-            x[i] = fmaf(x0, c, -(x1 * s));
-            x[half + i] = fmaf(x1, c, x0 * s);
-        }
-        __syncthreads();
+    if (a.q_norm != 0 || a.k_norm != 0)
+        head_norm(&s, h, t, KRN_CUDA_AT(const float, query ? a.q_norm : a.k_norm), d, a.eps);
+    for (uint32_t i = t; i < half && a.angles != 0; i += ROPE_WIDTH) {
+        float x0 = s.x[h][i], x1 = s.x[h][half + i], c = cs[i], sine = cs[half + i];
+        s.x[h][i] = fmaf(x0, c, -(x1 * sine));
+        s.x[h][half + i] = fmaf(x1, c, x0 * sine);
     }
-    if (query) {
-        for (uint32_t i = threadIdx.x; i < d; i += ROPE_THREADS)
-            at[i] = x[i];
+    __syncthreads();
+    if (!there)
         return;
-    }
-    kv_write(&a, step, r, row, head, x);
+    if (!query)
+        kv_write(&a, step, r, row, head, t, s.x[h]);
+    for (uint32_t i = t; i < d && query; i += ROPE_WIDTH)
+        at[i] = s.x[h][i];
 }
 
 KRN_CUDA_KERNEL(krn_cuda_copy, COPY_THREADS)(const __grid_constant__ struct krn_cuda_copy a) {

@@ -76,7 +76,6 @@ static void shape_plan(struct bench *b, uint32_t lanes_max) {
     static const uint32_t cold[] = {2048, 8192, 32768}, lanes[] = {1, 8, 32, 64, 128};
     uint32_t most = lane_engine_context(b->engine) - 1;
     uint32_t prompt = SHAPE_PROMPT < most / 2 ? SHAPE_PROMPT : most / 2;
-    uint32_t n_new = SHAPE_NEW < most - prompt ? SHAPE_NEW : most - prompt;
     b->n = 0;
     b->list[b->n++] =
         (struct bench_experiment){.kind = BENCH_WARM, .size = most < 2048 ? most : 2048};
@@ -87,12 +86,16 @@ static void shape_plan(struct bench *b, uint32_t lanes_max) {
     b->list[b->n++] = (struct bench_experiment){
         .kind = BENCH_KEEP, .size = lanes_max, .prompt = prompt, .n_new = 1};
     for (uint32_t i = 0; i < sizeof lanes / sizeof *lanes; i++)
-        if (lanes[i] <= lanes_max)
-            b->list[b->n++] = (struct bench_experiment){.kind = BENCH_DECODE,
-                                                        .size = lanes[i],
-                                                        .prompt = prompt,
-                                                        .n_new = n_new,
-                                                        .resumes = true};
+        if (lanes[i] <= lanes_max) {
+            /* The first lanes decode while the last ones are admitted. */
+            uint32_t n_new = SHAPE_NEW + lanes[i];
+            b->list[b->n++] =
+                (struct bench_experiment){.kind = BENCH_DECODE,
+                                          .size = lanes[i],
+                                          .prompt = prompt,
+                                          .n_new = n_new < most - prompt ? n_new : most - prompt,
+                                          .resumes = true};
+        }
 }
 
 /* ---- one mode ---- */
@@ -211,15 +214,16 @@ static enum status shape_report(struct shape_bench *s, json_t *modes) {
     struct bench *b = s->b;
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, s->digest[0]);
-    json_t *j = json_pack(
-        "{s:s, s:s, s:i, s:s, s:s, s:I, s:I, s:b, s:f, s:f, s:O, s:s, s:I}", "shape",
-        s->config.shape, "profile", lane_engine_profile(b->engine)->name, "virtual_ranks",
-        (int)lane_engine_profile(b->engine)->virtual_ranks, "device",
-        lane_engine_device_name(b->engine), "device_words", lane_engine_device_words(b->engine),
-        "seed", (json_int_t)b->seed, "parameters",
-        (json_int_t)lane_engine_model(b->engine)->parameters, "plan_ahead", (int)s->config.ahead,
-        "copy_tb_s", s->rates.copy_bytes_s / 1e12, "matrix_tflop_s", s->rates.matrix_ops_s / 1e12,
-        "modes", modes, "tokens", digest, "peak_bytes", (json_int_t)bench_peak_bytes());
+    json_t *j =
+        json_pack("{s:s, s:s, s:i, s:s, s:s, s:I, s:I, s:b, s:f, s:f, s:O, s:s, s:I}", "shape",
+                  s->config.shape, "profile", lane_engine_profile(b->engine)->name, "virtual_ranks",
+                  (int)lane_engine_profile(b->engine)->virtual_ranks, "device",
+                  lane_engine_device_name(b->engine), "device_words",
+                  lane_engine_device_words(b->engine), "seed", (json_int_t)b->seed, "parameters",
+                  (json_int_t)lane_engine_model(b->engine)->parameters, "plan_ahead",
+                  (int)lane_engine_ahead(b->engine), "copy_tb_s", s->rates.copy_bytes_s / 1e12,
+                  "matrix_tflop_s", s->rates.matrix_ops_s / 1e12, "modes", modes, "tokens", digest,
+                  "peak_bytes", (json_int_t)bench_peak_bytes());
     enum status status = bench_write(b, j, shape_print);
     json_decref(j);
     return status;

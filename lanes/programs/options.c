@@ -324,6 +324,10 @@ enum status options_engine(const struct options *o, struct lane_engine_config *c
     c->isa = options_text(o, OPT_isa, NULL);
     TRY(options_graphs(o, c, note));
     c->ahead = c->rank_thread = options_has(o, OPT_ahead);
+    c->ahead_auto = !options_has(o, OPT_ahead) && !options_has(o, OPT_no_ahead);
+    if (options_has(o, OPT_ahead) && options_has(o, OPT_no_ahead))
+        return status_say(note, STATUS_BAD_REQUEST,
+                          "--plan-ahead and --no-plan-ahead contradict each other: leave one out");
     c->no_reuse = options_has(o, OPT_no_reuse);
     if (!options_has(o, OPT_quiet))
         c->say = options_say;

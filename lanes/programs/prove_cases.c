@@ -305,7 +305,7 @@ static enum status cases_run(struct prove *p, struct cases_phase *ph,
 static struct lane_engine_config cases_config(const struct prove *p) {
     struct lane_engine_config c = p->config;
     c.policy = NULL;
-    c.ahead = false;
+    c.ahead = c.ahead_auto = false;
     c.rank_thread = false;
     c.world = 1;
     c.threads = p->threads;
@@ -500,6 +500,7 @@ static enum status cases_ranks(struct prove *p, double seconds, struct status_no
         n++;
     for (uint32_t w = 2; w <= p->profile.virtual_ranks; w *= 2) {
         c.world = w;
+        c.graphs_asked = false; /* steps of several ranks are eager */
         c.threads = 1;
         TRY(cases_simple(p, PROVE_RANKS, 2, next_plain, &c, seconds / n, note));
     }

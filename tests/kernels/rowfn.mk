@@ -42,7 +42,8 @@ tests_kernels_test_experts_LDADD = $(RH_TEST_LDADD)
 EXTRA_DIST += tests/golden/rowfn.txt tests/golden/bf16.txt tests/golden/q8.txt tests/kernels/golden_print.c
 dist_check_SCRIPTS += tests/kernels/clang_golden.sh
 # The whole program beside llama.cpp, by hand: tests/bench/peer_llama_cpp.py
-EXTRA_DIST += tests/bench/peer_llama_cpp.py tests/bench/peer_bf16.py tests/bench/peer_amx_gcc.h
+EXTRA_DIST += tests/bench/peer_llama_cpp.py tests/bench/peer_bf16.py tests/bench/peer_amx_gcc.h \
+	tests/bench/peer_torch.py tests/bench/torch_loop.py
 # make bench-kernels
 EXTRA_PROGRAMS += tests/bench/bench_kernels
 tests_bench_bench_kernels_SOURCES = tests/bench/bench_kernels.c tests/kernels/kit.h
