@@ -263,6 +263,11 @@ static struct ses_key engine_key(const struct lane_engine *e) {
 static enum status engine_open_tiers(struct lane_engine *e, struct status_note *note) {
     const struct lane_engine_config *c = &e->config;
     char text[SES_INDEX_TEXT];
+    struct ses_index_profile profile = {.version = e->profile.version,
+                                        .virtual_ranks = e->profile.virtual_ranks,
+                                        .kv = (uint32_t)e->profile.kv};
+    _Static_assert(sizeof profile.name == sizeof e->profile.name, "names of profiles");
+    memcpy(profile.name, e->profile.name, sizeof profile.name);
     if (c->fake)
         snprintf(text, sizeof text, "fake device");
     else
@@ -282,6 +287,7 @@ static enum status engine_open_tiers(struct lane_engine *e, struct status_note *
                                          .disk = c->disk,
                                          .key = engine_key(e),
                                          .text = text,
+                                         .profile = profile,
                                          .say = c->say,
                                          .say_self = c->say_self};
     return lane_tiers_open(&tc, &e->tiers, note);

@@ -65,6 +65,8 @@ static enum status tiers_store(struct lane_tiers *t, uint32_t rank, struct statu
                                   .segment_bytes = c->segment_bytes,
                                   .key = c->key,
                                   .text = c->text,
+                                  .profile = c->profile,
+                                  .root = rank == 0 ? c->folder : NULL,
                                   .rank = rank,
                                   .page_tokens = c->page_tokens,
                                   .page_bytes = c->page_bytes,

@@ -21,6 +21,7 @@ struct lane_tiers_config {
     struct ses_disk *disk;  /* tests: of one rank, taken over */
     struct ses_key key;
     const char *text; /* model and profile */
+    struct ses_index_profile profile;
     void (*say)(void *self, const char *sentence);
     void *say_self;
 };

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <lmdb.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -251,6 +252,23 @@ static bool entry_read(const MDB_val *key, const MDB_val *value, uint32_t *token
     return memcmp(&own, &k, sizeof k) == 0 && v.sum == entry_sum(&k, v, tokens);
 }
 
+bool ses_index_get(struct ses_index *x, const uint64_t key[2], uint32_t depth,
+                   const struct ses_name *name, uint32_t *tokens, struct ses_record *r,
+                   struct ses_where *where) {
+    *r = (struct ses_record){.space = {.key = {key[0], key[1]}}, .name = *name, .depth = depth};
+    struct index_key k = key_of(r);
+    MDB_val at = {sizeof k, &k}, value;
+    MDB_txn *txn = NULL;
+    uint32_t flags;
+    int error = mdb_txn_begin(x->env, NULL, MDB_RDONLY, &txn);
+    if (error == 0)
+        error = mdb_get(txn, x->pages, &at, &value);
+    bool fine = error == 0 && entry_read(&at, &value, tokens, r, where, &flags);
+    if (txn != NULL)
+        mdb_txn_abort(txn);
+    return fine;
+}
+
 enum status ses_index_each(struct ses_index *x, void *self,
                            bool (*each)(void *self, const struct ses_record *r,
                                         const struct ses_where *where, uint32_t flags),
@@ -288,9 +306,11 @@ enum status ses_index_each_space(struct ses_index *x, void *self,
     if (error == 0)
         error = mdb_cursor_open(txn, x->spaces, &cursor);
     while (error == 0 && (error = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
-        if (value.mv_size != sizeof s)
+        if (value.mv_size > sizeof s || value.mv_size < offsetof(struct ses_index_space, profile))
             continue;
-        memcpy(&s, value.mv_data, sizeof s);
+        memset(&s, 0, sizeof s);
+        memcpy(&s, value.mv_data, value.mv_size);
+        s.profile.name[sizeof s.profile.name - 1] = '\0';
         s.text[sizeof s.text - 1] = '\0';
         if (!each(self, &s))
             break;

@@ -20,13 +20,21 @@ struct ses_where {
 
 enum { SES_INDEX_TEXT = 160, SES_INDEX_TOKENS_MAX = 1024 };
 
+/* A numerics profile in words, for the reasons of misses. */
+struct ses_index_profile {
+    char name[32];
+    uint32_t version, virtual_ranks, kv; /* kv: type of keys and values */
+    uint32_t zero;
+};
+
 /* A key space, for people and for the reasons of misses. */
 struct ses_index_space {
     uint64_t key[2];
     uint64_t fingerprint[2];
     uint32_t page_tokens, rank, world, layout_version;
     uint64_t page_bytes;
-    char text[SES_INDEX_TEXT]; /* model, profile and KV type in words */
+    char text[SES_INDEX_TEXT];        /* model, profile and KV type in words */
+    struct ses_index_profile profile; /* zero in entries of older builds */
 };
 
 /* Address space of the index only; its file grows as it is used. */
@@ -57,6 +65,12 @@ enum status ses_index_put_space(struct ses_index *x, const struct ses_index_spac
                                 struct status_note *note);
 enum status ses_index_commit(struct ses_index *x, struct status_note *note);
 void ses_index_abort(struct ses_index *x);
+
+/* The record of that key space, depth and name, with its tokens (room for SES_INDEX_TOKENS_MAX).
+ * False: there is none, or it makes no sense. */
+bool ses_index_get(struct ses_index *x, const uint64_t key[2], uint32_t depth,
+                   const struct ses_name *name, uint32_t *tokens, struct ses_record *r,
+                   struct ses_where *where);
 
 /* Every entry in order; each stops early when it returns false. record's tokens are valid during
  * the call. An entry that makes no sense is passed over and counted in *bad. */

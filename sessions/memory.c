@@ -451,11 +451,11 @@ static void memory_on_tallied(struct act_ctx *ctx, struct ses_memory *m, act_id_
 }
 
 /* True: the store is asked, and answers later. */
-static bool carry_out(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+static bool ask_store(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
                       struct ses_query *q) {
-    struct ses_carry_fetch fetch;
+    struct ses_carry_fetch fetch = {.rank = 0};
     uint32_t i = 0;
-    if (ses_carry_export(m->carry, q, &fetch))
+    if (q->kind == SES_QUERY_EXPORT && ses_carry_export(m->carry, q, &fetch))
         return false;
     while (i < MEMORY_FETCHES_MAX && m->fetch[i].query != NULL)
         i++;
@@ -476,8 +476,14 @@ static void memory_on_fetched(struct act_ctx *ctx, struct ses_memory *m, act_id_
     uint32_t i = 0;
     while (m->fetch[i].query != told->query)
         CHECK(++i < MEMORY_FETCHES_MAX);
+    bool all = told->query->kind == SES_QUERY_OTHER_FORGET && told->query->status == STATUS_OK;
+    if (all && told->rank + 1 < m->config.key.world) { /* every rank has its part */
+        ACT_SEND(ctx, m->stores[told->rank + 1], ses, fetch, .query = told->query);
+        return;
+    }
     m->fetch[i].query = NULL;
-    ses_carry_exported(m->carry, told->query);
+    if (told->query->kind == SES_QUERY_EXPORT)
+        ses_carry_exported(m->carry, told->query);
     ACT_SEND(ctx, m->fetch[i].from, ses, looked, .query = told->query);
 }
 
@@ -488,6 +494,15 @@ static void memory_on_look(struct act_ctx *ctx, struct ses_memory *m, act_id_t f
     if (q->kind == SES_QUERY_COUNT) {
         q->status = STATUS_OK;
         count_all(ctx, m, &q->counts);
+    } else if (q->kind == SES_QUERY_OTHERS || q->kind == SES_QUERY_OTHER_TOKENS ||
+               q->kind == SES_QUERY_OTHER_FORGET) {
+        q->status = STATUS_OK;
+        q->value = q->limit = q->next = 0;
+        q->n = 0;
+        if (m->config.n_records > 0 && ask_store(ctx, m, from, q))
+            return;
+        if (m->config.n_records == 0 && q->kind != SES_QUERY_OTHERS)
+            q->status = status_say(&q->note, STATUS_NOT_FOUND, "this server has no store");
     } else if (q->kind == SES_QUERY_EXPORT || q->kind == SES_QUERY_IMPORT) {
         q->status = STATUS_OK;
         q->value = q->limit = q->next = q->size = 0;
@@ -498,7 +513,7 @@ static void memory_on_look(struct act_ctx *ctx, struct ses_memory *m, act_id_t f
                                    "start with --disk-cache or --ram-cache");
         else if (q->kind == SES_QUERY_IMPORT)
             ses_carry_import(m->carry, q, act_now_ns(ctx));
-        else if (carry_out(ctx, m, from, q))
+        else if (ask_store(ctx, m, from, q))
             return;
         tell_freed(ctx, m);
     } else {

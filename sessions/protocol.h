@@ -76,7 +76,8 @@ enum ses_reason {
     /* counts: the memory's, the store's until tallied. */                                                                \
     M(ses, tally,     memory,  store,   tallied,     none,        none,   struct ses_store_counts *counts;)               \
     M(ses, tallied,   store,   memory,  none,        none,        none,   uint32_t rank;)                                 \
-    /* Bytes of a part of a session's file (sessions/export.h) that the record holds; the answer is in the query. */      \
+    /* Bytes of a part of a session's file (sessions/export.h) that the record holds, or a list of what cannot be used;   \
+     * the answer is in the query. */      \
     M(ses, fetch,     memory,  store,   fetched,     none,        request, struct ses_query *query; uint64_t offset;      \
                                                                           uint32_t number; uint32_t page;)                \
     M(ses, fetched,   store,   memory,  none,        none,        request, struct ses_query *query; uint32_t rank;)       \

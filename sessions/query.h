@@ -26,7 +26,10 @@ enum ses_query_kind {
     SES_QUERY_UNPIN,
     SES_QUERY_COUNT,
     SES_QUERY_EXPORT, /* bytes of the session's file from `from` on; n: how many; size: of all */
-    SES_QUERY_IMPORT  /* n_in bytes of a file from `from` on; name: of the import; next: go on */
+    SES_QUERY_OTHERS, /* like list: sessions that this server cannot use, and why */
+    SES_QUERY_OTHER_TOKENS, /* like tokens, of one of those */
+    SES_QUERY_OTHER_FORGET, /* like forget, of one of those */
+    SES_QUERY_IMPORT /* n_in bytes of a file from `from` on; name: of the import; next: go on */
 };
 
 struct ses_row {
@@ -35,6 +38,29 @@ struct ses_row {
     uint32_t tokens, pages;              /* the whole session */
     uint32_t on_device, in_ram, on_disk; /* pages that are there; one may be in several places */
     bool pinned, in_use;
+};
+
+/* Why a stored session cannot be used: what is another than here. */
+enum ses_why {
+    SES_WHY_MODEL,
+    SES_WHY_WORLD,
+    SES_WHY_PAGES,
+    SES_WHY_LAYOUT,
+    SES_WHY_VIRTUAL_RANKS,
+    SES_WHY_KV_TYPE,
+    SES_WHY_PROFILE,
+    SES_WHY_UNKNOWN, /* what it was made by is not known any more */
+    SES_WHYS
+};
+const char *ses_why_name(enum ses_why why);
+
+struct ses_other_row {
+    struct ses_name name;
+    uint64_t use, bytes; /* of one rank */
+    uint32_t tokens, pages;
+    enum ses_why why;
+    bool pinned;
+    char text[SES_INDEX_TEXT]; /* what it was made by */
 };
 
 struct ses_counts {
@@ -60,6 +86,7 @@ struct ses_query {
     uint64_t page_bytes; /* of all ranks */
     union {
         struct ses_row row[SES_QUERY_ROWS];
+        struct ses_other_row other[SES_QUERY_ROWS];
         uint32_t token[SES_QUERY_TOKENS_MAX];
         struct ses_counts counts;
         unsigned char bytes[SES_QUERY_BYTES];

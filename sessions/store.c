@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "actors/check.h"
+#include "sessions/query.h"
 #include "sessions/store_private.h"
 
 enum { COMPACTIONS_MAX = 4, STORE_COOKIE_GO_ON = 0, STORE_COOKIE_RETRY = 1, STORE_COOKIE_SLOW = 2 };
@@ -486,7 +487,10 @@ static void store_receive(struct act_ctx *ctx, void *self, const struct act_msg 
     }
     case ses_KIND_fetch: {
         const struct ses_fetch *m = b;
-        ses_store_fetch(s, m->number, m->page, m->offset, m->query);
+        if (m->query->kind == SES_QUERY_EXPORT)
+            ses_store_fetch(s, m->number, m->page, m->offset, m->query);
+        else
+            ses_store_query(s, m->query);
         ACT_SEND(ctx, s->memory, ses, fetched, .query = m->query, .rank = s->config.rank);
         break;
     }

@@ -33,6 +33,10 @@ struct ses_store_config {
     uint64_t segment_bytes; /* 0: by the budget */
     struct ses_key key;
     const char *text; /* copied; model and profile in words */
+    struct ses_index_profile profile;
+    /* Copied; NULL: none. The directory in which several ranks have folders of their own: what lies
+     * there for other numbers of ranks is known as sessions under other keys. */
+    const char *root;
     uint32_t rank, page_tokens;
     uint64_t page_bytes;
     unsigned char *host; /* slots: whole blocks, on block boundaries */
@@ -99,6 +103,8 @@ void ses_store_marks_now(struct ses_store *s);
 /* Bytes of the record's part of a session's file (sessions/export.h) from offset on, in q. */
 void ses_store_fetch(struct ses_store *s, uint32_t number, uint32_t page, uint64_t offset,
                      struct ses_query *q);
+/* Answers others and other_tokens. */
+void ses_store_query(struct ses_store *s, struct ses_query *q);
 /* Does some work and waits for some; false: nothing is left to do. */
 bool ses_store_cycle(struct ses_store *s);
 

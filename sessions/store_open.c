@@ -84,7 +84,8 @@ static bool folder_is_empty(const char *folder) {
     bool empty = d != NULL;
     while (d != NULL && (e = readdir(d)) != NULL)
         empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-                          strcmp(e->d_name, "lock") == 0 || strcmp(e->d_name, "format.new") == 0);
+                          strcmp(e->d_name, "lock") == 0 || strcmp(e->d_name, "format.new") == 0 ||
+                          strncmp(e->d_name, "rank-", 5) == 0);
     if (d != NULL)
         closedir(d);
     return empty;
@@ -179,6 +180,22 @@ static bool each_entry(void *self, const struct ses_record *r, const struct ses_
         return found_add(&s->found, &s->n_found, &s->found_max, r, where, flags);
     s->counts.found_other++;
     return r->depth > 0 || found_add(&s->other, &s->n_other, &s->other_max, r, where, flags);
+}
+
+/* Of folders beside this one only first pages count. */
+static bool each_beside(void *self, const struct ses_record *r, const struct ses_where *where,
+                        uint32_t flags) {
+    struct ses_store *s = self;
+    s->counts.found_other++;
+    return r->depth > 0 || found_add(&s->other, &s->n_other, &s->other_max, r, where, flags);
+}
+
+static void look_beside(void *self, struct ses_index *x, const char *path) {
+    struct status_note note;
+    uint64_t bad = 0;
+    (void)path;
+    (void)ses_index_each(x, self, each_beside, &bad,
+                         &note); /* hints: what cannot be read is none */
 }
 
 /* Parents first; of siblings the longest first, so that a shorter one that a crash left behind is
@@ -286,7 +303,8 @@ enum status ses_store_settle(struct ses_store *s, struct status_note *note) {
         .rank = s->config.rank,
         .world = s->config.key.world,
         .layout_version = s->config.key.layout_version,
-        .page_bytes = s->config.page_bytes};
+        .page_bytes = s->config.page_bytes,
+        .profile = s->config.profile};
     memcpy(space.text, s->text, sizeof space.text);
     if (status == STATUS_OK)
         status = ses_index_put_space(s->index, &space, note);
@@ -388,6 +406,7 @@ static enum status open_found(struct ses_store *s, const char *path, struct stat
         if (s->config.say != NULL)
             s->config.say(s->config.say_self, text);
     }
+    ses_store_beside(s, s, look_beside);
     return sort_found(s, note);
 }
 
@@ -436,6 +455,9 @@ enum status ses_store_open(const struct ses_store_config *config, struct ses_sto
     if (strlen(config->folder) < sizeof s->folder)
         strcpy(s->folder, config->folder);
     s->config.folder = s->folder;
+    if (config->root != NULL && strlen(config->root) < sizeof s->root)
+        strcpy(s->root, config->root);
+    s->config.root = s->root;
     snprintf(s->text, sizeof s->text, "%s", config->text != NULL ? config->text : "");
     s->config.text = s->text;
     s->lock = -1;
@@ -465,6 +487,7 @@ void ses_store_close(struct ses_store *s) {
     if (s->lock >= 0)
         close(s->lock);
     free(s->headers);
+    ses_store_others_close(s);
     free(s->fetched);
     free(s->mark);
     free(s->erase);

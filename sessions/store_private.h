@@ -55,7 +55,7 @@ struct store_found {
 
 struct ses_store {
     struct ses_store_config config;
-    char folder[4096], text[SES_INDEX_TEXT]; /* config's point here */
+    char folder[4096], root[4096], text[SES_INDEX_TEXT]; /* config's point here */
     struct ses_disk *disk;
     struct ses_index *index;
     struct ses_space_files *files;
@@ -82,6 +82,7 @@ struct ses_store {
     /* The record that was read last for a file of its session; fetched_name all zero: none. */
     unsigned char *fetched; /* NULL until one was asked for */
     struct ses_name fetched_name;
+    struct ses_others *others; /* while somebody reads the list (others.c) */
     struct ses_store_answers to;
     struct ses_store_counts counts;
     struct store_found *found;
@@ -116,6 +117,11 @@ enum status ses_store_transfer(struct ses_store *s, enum ses_disk_kind kind, int
 enum status ses_store_commit(struct ses_store *s, struct status_note *note);
 /* Fills a new index with what the headers in the segment files say of themselves (rebuild.c). */
 enum status ses_store_rebuild(struct ses_store *s, struct status_note *note);
+/* Calls each with the index of every folder beside this one that is of another number of ranks;
+ * path: of the folder. */
+void ses_store_beside(const struct ses_store *s, void *self,
+                      void (*each)(void *self, struct ses_index *x, const char *path));
+void ses_store_others_close(struct ses_store *s);
 /* Moves what lives in the sparsest segment; true when that made room. */
 bool ses_store_compact(struct ses_store *s);
 void ses_store_remember(struct ses_store *s, uint32_t number, const struct ses_record *r,

@@ -36,9 +36,9 @@ void door_desk_ask_counts(struct door_desk *d, struct act_ctx *ctx) {
 static enum ses_query_kind kind_of(const struct door_call *call) {
     switch (call->cmd) {
     case DOOR_TOKENS:
-        return SES_QUERY_TOKENS;
+        return call->others ? SES_QUERY_OTHER_TOKENS : SES_QUERY_TOKENS;
     case DOOR_FORGET:
-        return SES_QUERY_FORGET;
+        return call->others ? SES_QUERY_OTHER_FORGET : SES_QUERY_FORGET;
     case DOOR_EXPORT:
         return SES_QUERY_EXPORT;
     case DOOR_IMPORT:
@@ -46,7 +46,7 @@ static enum ses_query_kind kind_of(const struct door_call *call) {
     case DOOR_PIN:
         return call->on ? SES_QUERY_PIN : SES_QUERY_UNPIN;
     default:
-        return SES_QUERY_LIST;
+        return call->others ? SES_QUERY_OTHERS : SES_QUERY_LIST;
     }
 }
 
@@ -173,6 +173,19 @@ static void out_row(struct door_out *o, const struct ses_query *q, const struct 
     door_out_end(o, '}');
 }
 
+static void out_other(struct door_out *o, const struct ses_other_row *row) {
+    door_out_object(o, NULL);
+    out_name(o, &row->name);
+    door_out_u64(o, "tokens", row->tokens);
+    door_out_u64(o, "pages", row->pages);
+    door_out_u64(o, "bytes", row->bytes);
+    door_out_bool(o, "pinned", row->pinned);
+    door_out_u64(o, "used", row->use);
+    door_out_str(o, "why", ses_why_name(row->why));
+    door_out_str(o, "made_by", row->text);
+    door_out_end(o, '}');
+}
+
 void door_reply_query(struct door_desk *d, const struct door_query *asked) {
     const struct ses_query *q = &asked->query;
     struct door_out *o = &d->out;
@@ -184,7 +197,12 @@ void door_reply_query(struct door_desk *d, const struct door_query *asked) {
         for (uint32_t i = 0; i < q->n; i++)
             out_row(o, q, &q->row[i]);
         door_out_end(o, ']');
-    } else if (q->kind == SES_QUERY_TOKENS) {
+    } else if (q->kind == SES_QUERY_OTHERS) {
+        door_out_array(o, "stored");
+        for (uint32_t i = 0; i < q->n; i++)
+            out_other(o, &q->other[i]);
+        door_out_end(o, ']');
+    } else if (q->kind == SES_QUERY_TOKENS || q->kind == SES_QUERY_OTHER_TOKENS) {
         door_out_array(o, "tokens");
         for (uint32_t i = 0; i < q->n; i++)
             door_out_u64(o, NULL, q->token[i]);

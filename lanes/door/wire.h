@@ -87,6 +87,7 @@ struct door_call {
     uint64_t tenant;              /* this and the next: stored, tokens, forget, pin */
     struct ses_name session;
     bool on;                   /* pin */
+    bool others;               /* stored, tokens, forget */
     const unsigned char *data; /* import; cursor: its offset */
     uint32_t n_data;
     struct door_submit submit;

@@ -605,11 +605,13 @@ static bool call_from(struct take *t, struct door_call *call) {
     case DOOR_SESSIONS:
         return take_u64(t, "from", 0, INT32_MAX, 0, &call->cursor);
     case DOOR_STORED:
-        return take_u64(t, "from", 0, INT32_MAX, 0, &call->cursor) && take_tenant(t, &call->tenant);
+        return take_u64(t, "from", 0, INT32_MAX, 0, &call->cursor) &&
+               take_bool(t, "others", false, &call->others) && take_tenant(t, &call->tenant);
     case DOOR_TOKENS:
-        return take_session(t, call) && take_u64(t, "from", 0, INT32_MAX, 0, &call->cursor);
+        return take_session(t, call) && take_bool(t, "others", false, &call->others) &&
+               take_u64(t, "from", 0, INT32_MAX, 0, &call->cursor);
     case DOOR_FORGET:
-        return take_session(t, call);
+        return take_session(t, call) && take_bool(t, "others", false, &call->others);
     case DOOR_PIN:
         return take_session(t, call) && take_bool(t, "on", true, &call->on);
     case DOOR_EXPORT:

@@ -52,12 +52,13 @@ static void size_text(int64_t bytes, char *text, size_t n) {
 }
 
 /* Every page of a list, in one array (json_decref); NULL: it failed and was said. */
-static json_t *list_all(struct ctl *c, enum program_exit *code) {
+static json_t *list_all(struct ctl *c, bool others, enum program_exit *code) {
     json_t *all = json_array();
     int64_t from = 0;
     do {
         json_t *m = message(c, "stored", NULL);
         json_object_set_new(m, "from", json_integer(from));
+        json_object_set_new(m, "others", json_boolean(others));
         json_t *reply = ctl_call(c, m, 0, code);
         if (*code != EXIT_DONE) {
             said(c, reply, *code);
@@ -82,10 +83,19 @@ static void print_row(const json_t *s) {
            json_is_true(json_object_get(s, "in_use")) ? "in use" : "");
 }
 
+static void print_other(const json_t *s) {
+    char size[32];
+    size_text(number(s, "bytes"), size, sizeof size);
+    printf("%-32s %9" PRId64 " %7" PRId64 " %8s  other %s: %s\n",
+           json_string_value(json_object_get(s, "session")), number(s, "tokens"),
+           number(s, "pages"), size, json_string_value(json_object_get(s, "why")),
+           json_string_value(json_object_get(s, "made_by")));
+}
+
 /* The latest used first. */
-static enum program_exit list(struct ctl *c) {
+static enum program_exit list(struct ctl *c, bool others) {
     enum program_exit code;
-    json_t *all = list_all(c, &code);
+    json_t *all = list_all(c, others, &code);
     if (all == NULL)
         return code;
     size_t n = json_array_size(all);
@@ -94,12 +104,17 @@ static enum program_exit list(struct ctl *c) {
         row[i] = json_array_get(all, i);
     if (row != NULL && n > 0)
         qsort(row, n, sizeof *row, by_use);
-    if (!c->json)
+    if (!c->json && others && n > 0)
+        printf("\n%-32s %9s %7s %8s  why not\n", "stored, of no use here; see rebuild", "tokens",
+               "pages", "size");
+    if (!c->json && !others)
         printf("%-32s %9s %7s %8s %7s %7s %7s\n", "session, latest used first", "tokens", "pages",
                "size", "device", "RAM", "disk");
     for (size_t i = 0; row != NULL && i < n; i++)
         if (c->json)
             ctl_print_json(row[i]);
+        else if (others)
+            print_other(row[i]);
         else
             print_row(row[i]);
     free(row);
@@ -109,24 +124,110 @@ static enum program_exit list(struct ctl *c) {
 
 /* ---- one session ---- */
 
-/* Its tokens on one line, as --tokens of run takes them. */
-static enum program_exit show(struct ctl *c, const char *session) {
+/* All tokens of a session (json_decref); NULL: it failed and was said. */
+static json_t *tokens_of(struct ctl *c, const char *session, bool others, enum program_exit *code) {
     json_t *all = json_array();
-    enum program_exit code;
     int64_t from = 0;
     do {
         json_t *m = message(c, "tokens", session);
         json_object_set_new(m, "from", json_integer(from));
-        json_t *reply = ctl_call(c, m, 0, &code);
-        if (code != EXIT_DONE)
-            said(c, reply, code);
+        json_object_set_new(m, "others", json_boolean(others));
+        json_t *reply = ctl_call(c, m, 0, code);
+        if (*code != EXIT_DONE)
+            said(c, reply, *code);
         else
             json_array_extend(all, json_object_get(reply, "tokens"));
-        from = code == EXIT_DONE ? number(reply, "next") : 0;
+        from = *code == EXIT_DONE ? number(reply, "next") : 0;
         json_decref(reply);
     } while (from > 0);
-    if (code == EXIT_DONE)
+    if (*code == EXIT_DONE)
+        return all;
+    json_decref(all);
+    return NULL;
+}
+
+/* On one line, as --tokens of run takes them. */
+static enum program_exit show(struct ctl *c, const char *session) {
+    enum program_exit code;
+    json_t *all = tokens_of(c, session, false, &code);
+    if (all != NULL)
         ctl_print_json(all);
+    json_decref(all);
+    return code;
+}
+
+/* Reads until the request has ended; what its last event says. */
+static enum program_exit wait_for(struct ctl *c, const char *name) {
+    int64_t cursor = 0;
+    for (;;) {
+        enum program_exit code;
+        json_t *reply = ctl_call(c,
+                                 json_pack("{s:s, s:s, s:I, s:i}", "cmd", "read", "name", name,
+                                           "cursor", (json_int_t)cursor, "wait_ms", 1000),
+                                 1000, &code);
+        const json_t *events = json_object_get(reply, "events");
+        const json_t *last = json_array_get(events, json_array_size(events) - 1);
+        const json_t *error = json_object_get(last, "error");
+        const char *type = json_string_value(json_object_get(last, "type"));
+        bool ended = type != NULL && strcmp(type, "ended") == 0;
+        if (code != EXIT_DONE)
+            said(c, reply, code);
+        else if (error != NULL)
+            ctl_print_error(error);
+        cursor = number(reply, "cursor");
+        code = code == EXIT_DONE && error != NULL ? EXIT_DIFFERS : code;
+        json_decref(reply);
+        if (ended || code != EXIT_DONE)
+            return code;
+    }
+}
+
+/* Computes a stored session's tokens anew, by an ordinary request that lets all others go first. */
+static enum program_exit rebuild_one(struct ctl *c, const char *session) {
+    enum program_exit code;
+    char name[96];
+    uint64_t random = 0;
+    json_t *tokens = tokens_of(c, session, true, &code);
+    if (tokens == NULL)
+        return code;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        random = (uint64_t)getpid();
+    snprintf(name, sizeof name, "rebuild-%.32s-%016" PRIx64, session, random);
+    size_t n = json_array_size(tokens);
+    json_t *m = message(c, "submit", NULL);
+    json_object_set_new(m, "name", json_string(name));
+    json_object_set_new(m, "prompt_ids", tokens);
+    json_object_set_new(m, "max_tokens", json_integer(1));
+    json_object_set_new(m, "text", json_false());
+    json_object_set_new(m, "priority", json_integer(0));
+    json_t *reply = ctl_call(c, m, 0, &code);
+    if (code != EXIT_DONE)
+        said(c, reply, code);
+    json_decref(reply);
+    if (code == EXIT_DONE)
+        code = wait_for(c, name);
+    if (code == EXIT_DONE && !c->json)
+        printf("rebuilt %s: %zu tokens\n", session, n);
+    return code;
+}
+
+static enum program_exit rebuild(struct ctl *c, const char *const *args, uint32_t n) {
+    enum program_exit code = EXIT_DONE, one;
+    for (uint32_t k = 0; k < n; k++) {
+        one = rebuild_one(c, args[k]);
+        code = one != EXIT_DONE ? one : code;
+    }
+    if (n > 0)
+        return code;
+    json_t *all = list_all(c, true, &code), *s;
+    size_t i;
+    if (all == NULL)
+        return code;
+    json_array_foreach(all, i, s) {
+        const char *session = json_string_value(json_object_get(s, "session"));
+        one = session != NULL ? rebuild_one(c, session) : EXIT_UNAVAILABLE;
+        code = one != EXIT_DONE ? one : code;
+    }
     json_decref(all);
     return code;
 }
@@ -138,6 +239,12 @@ static enum program_exit change(struct ctl *c, const char *word, const char *ses
     if (strcmp(word, "unpin") == 0)
         json_object_set_new(m, "on", json_false());
     json_t *reply = ctl_call_patiently(c, m, &code);
+    const char *error = json_string_value(json_object_get(json_object_get(reply, "error"), "code"));
+    if (strcmp(word, "forget") == 0 && error != NULL && strcmp(error, "not_found") == 0) {
+        json_decref(reply); /* perhaps it is one of those that are of no use here */
+        json_object_set_new(m, "others", json_true());
+        reply = ctl_call_patiently(c, m, &code);
+    }
     json_decref(m);
     said(c, reply, code);
     if (code == EXIT_DONE && !c->json)
@@ -251,25 +358,33 @@ static enum program_exit import_from(struct ctl *c, const char *path) {
 /* ---- words ---- */
 
 void ctl_sessions_help(FILE *to) {
-    fprintf(to,
-            "usage: roundhouse ctl sessions [COMMAND] [--tenant NAME] [--json]\n"
-            "what a server remembers: each session is named by 32 hex digits that last over\n"
-            "restarts; one that goes on has another name. A tenant sees its own only.\n\n"
-            "  list              tokens, pages, size, how many pages are on the device, in\n"
-            "                    RAM and on disk; the latest used first (also without COMMAND)\n"
-            "  show NAME         its token ids, as run --tokens takes them\n"
-            "  forget NAME...    drop what no other session shares\n"
-            "  pin NAME...       keep it in RAM or on disk, whatever else wants the room\n"
-            "  unpin NAME...     let it go when its time comes\n"
-            "  export NAME FILE  write it to a file with its keys and values\n"
-            "  import FILE       take it in again, here or on another server with the same model\n"
-            "                    and settings; it then resumes as if it had been computed here\n");
+    fprintf(
+        to,
+        "usage: roundhouse ctl sessions [COMMAND] [--tenant NAME] [--json]\n"
+        "what a server remembers: each session is named by 32 hex digits that last over\n"
+        "restarts; one that goes on has another name. A tenant sees its own only.\n\n"
+        "  list              tokens, pages, size, how many pages are on the device, in\n"
+        "                    RAM and on disk; the latest used first (also without COMMAND)\n"
+        "  show NAME         its token ids, as run --tokens takes them\n"
+        "  forget NAME...    drop what no other session shares\n"
+        "  pin NAME...       keep it in RAM or on disk, whatever else wants the room\n"
+        "  unpin NAME...     let it go when its time comes\n"
+        "  export NAME FILE  write it to a file with its keys and values\n"
+        "  import FILE       take it in again, here or on another server with the same model\n"
+        "                    and settings; it then resumes as if it had been computed here\n"
+        "  rebuild [NAME...] compute sessions anew that are stored under another model, profile,\n"
+        "                    number of ranks or layout, by requests of the lowest priority;\n"
+        "                    without a NAME all that the list shows as of no use here\n");
 }
 
 enum program_exit ctl_sessions(struct ctl *c, const char *const *args, uint32_t n) {
     static const char *const changes[] = {"forget", "pin", "unpin"};
-    if (n == 0 || (n == 1 && strcmp(args[0], "list") == 0))
-        return list(c);
+    if (n == 0 || (n == 1 && strcmp(args[0], "list") == 0)) {
+        enum program_exit code = list(c, false);
+        return code == EXIT_DONE ? list(c, true) : code;
+    }
+    if (n > 0 && strcmp(args[0], "rebuild") == 0)
+        return rebuild(c, args + 1, n - 1);
     if (n == 2 && strcmp(args[0], "show") == 0)
         return show(c, args[1]);
     if (n == 3 && strcmp(args[0], "export") == 0)

@@ -24,7 +24,7 @@ static void teardown(void) {
 }
 
 /* A server on this store that has said that it is ready. */
-static pid_t start_server(const char *store) {
+static pid_t start_server_as(const char *store, const char *option, const char *value) {
     char program[4096], model[4096], cache[128], line[4096];
     const char *build = getenv("RH_BUILDDIR");
     int fds[2];
@@ -40,7 +40,8 @@ static pid_t start_server(const char *store) {
         setenv("ROUNDHOUSE_MODEL", model, 1);
         alarm(120); /* nothing of a failed test stays for long */
         execl(program, program, "serve", "--json", "--quiet", "--listen", url, "--threads", "2",
-              "--kv-bytes", "64M", "--disk-cache", cache, "--disk-budget", "128M", (char *)NULL);
+              "--kv-bytes", "64M", "--disk-cache", cache, "--disk-budget", "128M", option, value,
+              (char *)NULL);
         _exit(127);
     }
     close(fds[1]);
@@ -49,6 +50,10 @@ static pid_t start_server(const char *store) {
     ck_assert_ptr_nonnull(strstr(line, "\"ready\":true"));
     fclose(f);
     return pid;
+}
+
+static pid_t start_server(const char *store) {
+    return start_server_as(store, "--lanes", "64");
 }
 
 static void end_server(pid_t pid, int signal) {
@@ -116,6 +121,61 @@ START_TEST(test_carry) {
 }
 END_TEST
 
+/* Longer than what tells one miss from another. */
+static const char tale[] =
+    "'Once upon a time there was a fox who lived in the deep dark wood with her "
+    "young' --tenant t --ignore-eos";
+
+/* The same directory for another V, then for two ranks: a miss with that reason, and computed
+ * anew; without its tenant's name it is not there. */
+START_TEST(test_rebuild) {
+    static const struct {
+        const char *option, *value, *why;
+    } other[] = {{"--virtual-ranks", "1", "other virtual_ranks"}, {"--ranks", "2", "other world"}};
+    pid_t pid = start_server("a");
+    ctl(0, "", "generate --greedy --max-tokens 70 %s", tale);
+    ctl(0, " 88 ", "sessions --tenant t");
+    end_server(pid, SIGTERM);
+    for (int i = 0; i < 2; i++) {
+        pid = start_server_as("a", other[i].option, other[i].value);
+        ctl(0, other[i].why, "sessions --tenant t");
+        const char *row = strstr(strstr(out.text, "of no use"), "\n");
+        snprintf(session, sizeof session, "%.32s", row + 1);
+        ctl(0, "session, latest", "sessions");
+        ck_assert_ptr_null(strstr(out.text, "of no use"));
+        ctl(0, "miss_key", "generate --max-tokens 1 %s --json", tale);
+        ctl(1, "not_found", "sessions rebuild %s", session);
+        ctl(0, "88 tokens", "sessions rebuild --tenant t %s", session);
+        ctl(0, other[i].why, "sessions --tenant t"); /* stays until its room is wanted */
+        ctl(0, "\"resumed_tokens\":18", "generate --max-tokens 1 %s --json", tale);
+        end_server(pid, SIGTERM);
+    }
+    pid = start_server("a"); /* and what was there is there */
+    ctl(0, "\"resumed_tokens\":18", "generate --max-tokens 1 %s --json", tale);
+    ctl(0, "other world", "sessions --tenant t");
+    ctl(0, "rebuilt", "sessions rebuild --tenant t");
+    end_server(pid, SIGTERM);
+    pid = start_server_as("a", "--virtual-ranks", "1"); /* one of another V, one of two ranks */
+    ctl(0, "other virtual_ranks", "sessions --tenant t");
+    const char *row = strstr(strstr(out.text, "of no use"), "\n");
+    for (int i = 0; i < 2; i++, row = strchr(row + 1, '\n')) {
+        static char name[2][40], why[2][40];
+        snprintf(name[i], sizeof name[i], "%.32s", row + 1);
+        snprintf(why[i], sizeof why[i], "%.20s", strstr(row, "other "));
+        if (i == 0)
+            continue;
+        for (int k = 0; k < 2; k++)
+            if (strncmp(why[k], "other virtual_ranks", 19) == 0)
+                ctl(0, "2 pages", "sessions forget --tenant t %s", name[k]);
+            else
+                ctl(1, "another number of ranks", "sessions forget --tenant t %s", name[k]);
+    }
+    ctl(0, "other world", "sessions --tenant t");
+    ck_assert_ptr_null(strstr(out.text, "other virtual_ranks"));
+    end_server(pid, SIGTERM);
+}
+END_TEST
+
 START_TEST(test_refused) {
     char command[512];
     snprintf(command, sizeof command, "echo nothing of the kind > %s/odd; : > %s/empty", folder,
@@ -147,6 +207,7 @@ int main(void) {
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 0);
     tcase_add_test(t, test_carry);
+    tcase_add_test(t, test_rebuild);
     tcase_add_test(t, test_refused);
     suite_add_tcase(s, t);
     return test_run(s);

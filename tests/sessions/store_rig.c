@@ -100,6 +100,7 @@ struct ses_store_config rig_config(uint32_t model) {
                                      .segment_bytes = 4 * (4096 + RIG_HOST),
                                      .key = rig_key(model),
                                      .text = "a model of the tests",
+                                     .profile = {.name = "tests", .version = 1, .virtual_ranks = 4},
                                      .page_tokens = RIG_TOKENS,
                                      .page_bytes = RIG_PAGE,
                                      .host = rig.host,

@@ -3,6 +3,7 @@
  * and other people's directories. What it said it stored is there and right after any of it;
  * what it gives back verifies; what cannot be had is a counted cause.
  */
+#include "sessions/query.h"
 #include "tests/sessions/store_rig.h"
 
 #include <fcntl.h>
@@ -311,6 +312,77 @@ START_TEST(test_marks) {
 }
 END_TEST
 
+static void ask(struct ses_store *s, struct ses_query *q, enum ses_query_kind kind,
+                uint64_t tenant) {
+    q->kind = kind;
+    q->tenant = tenant;
+    q->from = 0;
+    ses_store_query(s, q);
+}
+
+/* Lists what is of no use to the tenant; forgets one of it at last. Returns how many. */
+static uint32_t look_at_others(struct ses_store *s, uint64_t tenant, enum ses_why why, bool last) {
+    static struct ses_query q;
+    ask(s, &q, SES_QUERY_OTHERS, tenant);
+    EXPECT(q.status == STATUS_OK && q.next == 0);
+    uint32_t n = q.n;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t key = (uint32_t)q.other[k].name.word[1];
+        EXPECT(key % 3 == tenant && key % 4 == 0); /* of the rest the beginnings are not there */
+        EXPECT_EQ(q.other[k].why, why);
+        EXPECT_EQ(q.other[k].tokens, 1 + key % RIG_TOKENS);
+        ck_assert_str_eq(q.other[k].text, "a model of the tests");
+    }
+    if (n == 0)
+        return 0;
+    q.name = q.other[0].name;
+    uint32_t key = (uint32_t)q.name.word[1];
+    ask(s, &q, SES_QUERY_OTHER_TOKENS, tenant + 1);
+    EXPECT_EQ(q.status, STATUS_NOT_FOUND);
+    ask(s, &q, SES_QUERY_OTHER_TOKENS, tenant);
+    EXPECT(q.status == STATUS_OK && q.n == 1 + key % RIG_TOKENS && q.token[0] == key * 100);
+    ask(s, &q, SES_QUERY_OTHER_FORGET, tenant + 1);
+    EXPECT_EQ(q.status, STATUS_NOT_FOUND);
+    if (!last)
+        return n;
+    ask(s, &q, SES_QUERY_OTHER_FORGET, tenant);
+    EXPECT(q.status == STATUS_OK && q.n == 1);
+    ask(s, &q, SES_QUERY_OTHERS, tenant);
+    EXPECT_EQ(q.n, n - 1);
+    return n;
+}
+
+/* What is of no use is listed with the reason, to its tenant alone; its tokens can be had, and it
+ * can be forgotten. */
+START_TEST(test_others) {
+    static const enum ses_why whys[] = {SES_WHY_MODEL,  SES_WHY_WORLD,   SES_WHY_PAGES,
+                                        SES_WHY_LAYOUT, SES_WHY_PROFILE, SES_WHY_VIRTUAL_RANKS,
+                                        SES_WHY_KV_TYPE};
+    enum { WHYS = sizeof whys / sizeof *whys };
+    struct status_note note;
+    rig_some_records();
+    for (size_t i = 0; i < WHYS; i++) {
+        struct ses_store *s;
+        struct ses_store_config c = rig_config(1);
+        c.key.profile += i >= 4;
+        c.key.fingerprint[0] += i == 0;
+        c.key.world += i == 1;
+        c.key.layout_version += i == 2 || i == 3;
+        c.page_tokens *= i == 2 ? 2 : 1;
+        c.profile.virtual_ranks += i == 5;
+        c.profile.kv += i == 6;
+        EXPECT_FINE(ses_store_open(&c, &s, &note) == STATUS_OK, note);
+        EXPECT_FINE(ses_store_settle(s, &note) == STATUS_OK, note);
+        uint32_t all = 0;
+        for (uint64_t tenant = 0; tenant < 3; tenant++)
+            all += look_at_others(s, tenant, whys[i], i + 1 == WHYS);
+        EXPECT(all > 0);
+        ses_store_close(s);
+    }
+    rig_world_end();
+}
+END_TEST
+
 /* Both real disks: the same answers. */
 START_TEST(test_real_disks) {
     for (int kind = 0; kind < 2; kind++) {
@@ -355,6 +427,7 @@ int main(void) {
     tcase_add_test(tcase, test_other_directories);
     tcase_add_test(tcase, test_other_keys);
     tcase_add_test(tcase, test_marks);
+    tcase_add_test(tcase, test_others);
     suite_add_tcase(suite, tcase);
     return test_run(suite);
 }
