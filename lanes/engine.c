@@ -12,6 +12,7 @@
 #include "actors/trace.h"
 #include "fabric/coll_mailbox.h"
 #include "fabric/conductor.h"
+#include "gpu/copies.h"
 #include "gpu/rank.h"
 #include "lanes/engine_tiers.h"
 #include "lanes/journal.h"
@@ -599,6 +600,13 @@ uint64_t lane_engine_bytes(const struct lane_engine *e) {
 
 void lane_engine_tiers_text(const struct lane_engine *e, char *text, size_t bytes) {
     lane_tiers_text(e->tiers, text, bytes);
+}
+
+void lane_engine_copy_rates(struct lane_engine *e, double *out_B_s, double *in_B_s) {
+    const struct gpu_host host = {.at = lane_tiers_host(e->tiers, 0),
+                                  .slot_bytes = lane_tiers_host_bytes(e->tiers),
+                                  .n = lane_tiers_slots(e->tiers)};
+    gpu_copy_rates(e->devices[0], e->n_pages, host, out_B_s, in_B_s);
 }
 
 bool lane_engine_has_disk(const struct lane_engine *e) {

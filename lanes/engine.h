@@ -129,6 +129,8 @@ uint32_t lane_engine_host_samples(const struct lane_engine *e, uint32_t lanes, u
                                   uint32_t n);
 /* The tiers in one line for a person; "" when there are none. */
 void lane_engine_tiers_text(const struct lane_engine *e, char *text, size_t bytes);
+/* How fast pages go to the first rank's host memory and back; before the runtime runs. */
+void lane_engine_copy_rates(struct lane_engine *e, double *out_B_s, double *in_B_s);
 bool lane_engine_has_disk(const struct lane_engine *e);
 /* Of the stores of all ranks; after the runtime has stopped. */
 void lane_engine_store_counts(const struct lane_engine *e, struct ses_store_counts *out);

@@ -47,6 +47,7 @@ static enum status tiers_host(struct lane_tiers *t, uint32_t rank, struct status
     if (map == MAP_FAILED)
         return status_say(note, STATUS_NO_MEMORY, "no address space for %u pages of %llu bytes",
                           t->n_slots, (unsigned long long)t->host_bytes);
+    madvise(map, t->n_slots * t->host_bytes, MADV_HUGEPAGE); /* fewer faults and pins; may fail */
     t->host[rank] = map;
     return STATUS_OK;
 }

@@ -325,8 +325,10 @@ static enum ses_verdict deny(struct ses_book *b, const struct ses_admit *ask,
 
 enum { SOON_PAGES = 2 };
 
-/* Rather than forget what stands in the way of n more pages, it is parked first. What the request
- * itself hits goes last. True when that changed what is on the device, or soon will. */
+/* Rather than forget what stands in the way of n more pages, it is parked first; what was copied
+ * early goes at once, and copies that are being made early free nothing and are not waited for.
+ * What the request itself hits goes last. True when that changed what is on the device, or soon
+ * will. */
 static bool make_room(struct ses_book *b, const struct ses_match *match, uint32_t n) {
     uint32_t last = match->partial != 0 ? match->partial
                     : match->n_full > 0 ? b->path[match->n_full - 1]
@@ -336,8 +338,8 @@ static bool make_room(struct ses_book *b, const struct ses_match *match, uint32_
         return false;
     if (last != 0)
         ses_trie_touch(b->trie, last);
-    uint32_t soon = free_pages + b->n_parking;
-    return (soon < n && ses_book_park(b, n - soon) > 0) || b->n_parking > 0;
+    uint32_t soon = free_pages + b->n_leaving;
+    return (soon < n && ses_book_park(b, n - soon) > 0) || b->n_leaving > 0;
 }
 
 enum ses_verdict ses_book_decide(struct ses_book *b, const struct ses_admit *ask,
@@ -363,7 +365,7 @@ enum ses_verdict ses_book_decide(struct ses_book *b, const struct ses_admit *ask
     /* Pages that it will soon be extended by count too: an extend cannot wait. */
     uint32_t soon = want.pages - now < SOON_PAGES ? want.pages - now : SOON_PAGES;
     if (b->config.tier != NULL && make_room(b, &found.match, now + soon - want.shared)) {
-        if (b->n_parking == 0) /* some gave up their pages at once */
+        if (b->n_leaving == 0) /* some gave up their pages at once */
             return ses_book_decide(b, ask, answer);
         answer->verdict = SES_LATER;
         return SES_LATER;
@@ -398,6 +400,7 @@ enum ses_verdict ses_book_admit(struct ses_book *b, const struct ses_admit *ask,
     CHECK(ask->n_ids > 0 && ask->n_ids <= ask->max_tokens);
     if (ses_book_decide(b, ask, answer) == SES_LATER) {
         s->asked = true;
+        b->n_asked++;
         s->ask = *ask;
         s->ticket = ++b->tickets;
     }

@@ -35,6 +35,7 @@ static void begin_parking(struct ses_book *b, uint32_t node, ses_page_t place, b
     ses_pages_move(b->pages, page, SES_PAGE_PARKING);
     b->job[ses_page_id(page)] = (struct ses_job){.place = place, .leaves = leaves};
     b->n_parking++;
+    b->n_leaving += leaves;
     b->config.tier->park(b->config.tier->self, ses_page_id(page), ses_book_place(b, place));
 }
 
@@ -104,7 +105,7 @@ uint32_t ses_book_unsaved(const struct ses_book *b) {
 }
 
 void ses_book_keep_free(struct ses_book *b, uint32_t low) {
-    uint32_t soon = ses_pages_free(b->pages, SES_PLACE_DEVICE) + b->n_parking;
+    uint32_t soon = ses_pages_free(b->pages, SES_PLACE_DEVICE) + b->n_leaving;
     if (soon < low && !b->held_back)
         ses_book_park(b, low - soon);
 }
@@ -121,6 +122,7 @@ void ses_book_parked(struct ses_book *b, uint32_t id, bool fine) {
     ses_page_t page = page_under_way(b, id, SES_PAGE_PARKING);
     ses_page_t place = b->job[id].place;
     b->n_parking--;
+    b->n_leaving -= b->job[id].leaves;
     ses_pages_move(b->pages, page, SES_PAGE_FULL);
     uint32_t node = ses_pages_node(b->pages, page);
     /* Another page may stand in the trie for it meanwhile: then the copy stands for nothing. */
@@ -206,6 +208,7 @@ void ses_book_restored(struct ses_book *b, uint32_t id, bool fine) {
     ses_book_drop(b, job.place, SES_HOLD_JOB);
     if (s->n_restores > 0)
         return;
+    b->n_ready++;
     count_tiers(b, s);
     ses_book_share(b, s, s->ask.ids, s->n_good * b->config.page_tokens, false);
 }
@@ -222,21 +225,25 @@ static struct ses_slot *first_asked(const struct ses_book *b) {
 }
 
 bool ses_book_ready(struct ses_book *b, struct ses_answer *answer) {
-    for (uint32_t i = 0; i < b->config.slots_max; i++) {
+    for (uint32_t i = 0; b->n_ready > 0; i++) {
+        CHECK(i < b->config.slots_max);
         struct ses_slot *s = &b->slot[i];
         if (!s->restoring || s->n_restores > 0)
             continue;
         s->restoring = false;
+        b->n_ready--;
         *answer = (struct ses_answer){.verdict = SES_ADMITTED, .admitted = s->answer};
         return true;
     }
-    struct ses_slot *s = first_asked(b);
-    if (s == NULL)
+    if (b->n_asked == 0)
         return false;
+    struct ses_slot *s = first_asked(b);
+    CHECK(s != NULL);
     struct ses_admit ask = s->ask;
     if (ses_book_decide(b, &ask, answer) == SES_LATER)
         return false; /* it keeps its place; those behind it wait too */
     s->asked = false;
+    b->n_asked--;
     return true;
 }
 

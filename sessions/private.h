@@ -98,14 +98,14 @@ struct ses_book {
     struct ses_pages *pages;
     struct ses_trie *trie;
     struct ses_heads *heads;
-    struct ses_slot *slot; /* [slots_max] */
-    ses_page_t *tables;    /* [slots_max][pages_per_slot_max] */
-    uint32_t *path;        /* [pages_per_slot_max]: nodes of the lookup at hand */
-    struct ses_job *job;   /* [1 + n_pages]: of the device page under way */
-    uint32_t reserved;     /* over all slots */
-    uint32_t evicted;      /* nodes since open */
-    uint32_t n_parking;
-    bool held_back; /* the tier could not take a page */
+    struct ses_slot *slot;         /* [slots_max] */
+    ses_page_t *tables;            /* [slots_max][pages_per_slot_max] */
+    uint32_t *path;                /* [pages_per_slot_max]: nodes of the lookup at hand */
+    struct ses_job *job;           /* [1 + n_pages]: of the device page under way */
+    uint32_t reserved, evicted;    /* over all slots; nodes since open */
+    uint32_t n_parking, n_leaving; /* all; those whose device page is to be free then */
+    uint32_t n_asked, n_ready; /* slots that were asked for; that are restored and not told of */
+    bool held_back;            /* the tier could not take a page */
     uint64_t tickets;
 };
 

@@ -132,6 +132,11 @@ static enum status bench_all(struct bench *b, int argc, char **argv) {
     if (options_has(&b->o, OPT_seed))
         return status_say(&b->note, STATUS_BAD_REQUEST,
                           "--seed makes the weights and prompts of --shape: give both or neither");
+    if (options_has(&b->o, OPT_tiers))
+        return bench_tiers(b);
+    if (options_has(&b->o, OPT_svg))
+        return status_say(&b->note, STATUS_BAD_REQUEST,
+                          "--svg draws what --tiers measures: give both");
     return bench_model(b);
 }
 

@@ -54,6 +54,7 @@ struct bench {
     uint64_t all_ns, end_ns, kernel_ns;
     double load_s; /* to open the engine: read, check, pack, self-test */
     bool progress;
+    void *user; /* of a plan of its own */
     enum status status;
     struct status_note note;
 };
@@ -73,5 +74,9 @@ int64_t bench_peak_bytes(void);
 
 /* bench_shape.c: all of `bench --shape NAME`. */
 enum status bench_shape(struct bench *b);
+
+/* bench_tiers.c: all of `bench --tiers`; bench_svg.c: its picture. */
+enum status bench_tiers(struct bench *b);
+void bench_svg(FILE *f, const json_t *j);
 
 #endif

@@ -6,7 +6,7 @@ roundhouse_SOURCES = lanes/programs/main.c lanes/programs/options.c lanes/progra
 	lanes/programs/show.c lanes/programs/show.h lanes/programs/show_screen.c \
 	lanes/programs/prove.c lanes/programs/prove.h lanes/programs/prove_cases.c \
 	lanes/programs/bench.h lanes/programs/bench.c lanes/programs/bench_run.c \
-	lanes/programs/bench_shape.c lanes/programs/info.c \
+	lanes/programs/bench_shape.c lanes/programs/bench_tiers.c lanes/programs/bench_svg.c lanes/programs/info.c \
 	lanes/programs/serve.c lanes/programs/ctl.c lanes/programs/ctl.h \
 	lanes/programs/ctl_sessions.c lanes/programs/tokenize.c
 roundhouse_LDADD = $(RH_LIBS) $(RH_DEPS_LIBS)

@@ -265,6 +265,57 @@ START_TEST(cli_bench_writes_its_json) {
 }
 END_TEST
 
+/* Every place that a session can come from was met, every figure is there, and the picture is
+ * whole; its directory is gone again. */
+START_TEST(cli_bench_tiers) {
+    char folder[] = "/tmp/rh-cli-tiers-XXXXXX", command[256], path[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/t.svg", folder);
+    snprintf(command, sizeof command,
+             "bench --tiers --context 640 --seconds 1 --quiet --json - --svg %s --disk-cache %s",
+             path, folder);
+    command_run(&cli, command);
+    ck_assert_msg(cli.code == 0, "%s", cli.text);
+    json_t *j = json_loads(cli.text, 0, NULL), *row;
+    ck_assert_msg(j != NULL, "%s", cli.text);
+    static const char *const names[] = {
+        "decode_round_s", "read_B_s",     "restore_share",       "disk_over_bound", "copy_out_B_s",
+        "copy_in_B_s",    "decode_alone", "decode_beside_tiers", "beside_B_s"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert_msg(json_number_value(json_object_get(j, names[i])) > 0, "%s", names[i]);
+    json_t *rows = json_object_get(j, "first_token_s");
+    ck_assert_uint_eq(json_array_size(rows), 2); /* 256 tokens and the longest */
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        ck_assert_uint_eq(json_object_size(row), 5);
+        ck_assert(json_number_value(json_object_get(row, "device")) > 0);
+    }
+    ck_assert_int_eq(json_integer_value(json_object_get(j, "missed")), 0);
+    json_decref(j);
+    char svg[16384];
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    size_t n = fread(svg, 1, sizeof svg - 1, f);
+    fclose(f);
+    svg[n] = '\0';
+    ck_assert(strncmp(svg, "<svg ", 5) == 0 && strcmp(svg + n - 7, "</svg>\n") == 0);
+    static const char *const said[] = {"computed",
+                                       "from disk",
+                                       "from RAM",
+                                       "on the device",
+                                       "prompt, tokens",
+                                       ">639<",
+                                       "prefers-color-scheme: dark"};
+    for (size_t k = 0; k < sizeof said / sizeof *said; k++)
+        ck_assert_msg(strstr(svg, said[k]) != NULL, "%s", said[k]);
+    ck_assert(strstr(svg, "nan") == NULL && strstr(svg, "inf") == NULL);
+    unlink(path);
+    ck_assert_int_eq(rmdir(folder), 0);
+    command_run(&cli, "bench --svg /tmp/x 2>&1");
+    ck_assert(cli.code != 0 && strstr(cli.text, "--tiers") != NULL);
+}
+END_TEST
+
 START_TEST(cli_info_says_what_is_in_a_model) {
     command_run(&cli, "info --json");
     json_t *j = json_loads(cli.text, 0, NULL);
@@ -347,6 +398,7 @@ int main(void) {
     tcase_add_test(tc, cli_prompt_longer_than_the_context_is_refused_before_work);
     tcase_add_test(tc, cli_chat_resumes_each_turn);
     tcase_add_test(tc, cli_bench_writes_its_json);
+    tcase_add_test(tc, cli_bench_tiers);
     tcase_add_test(tc, cli_info_says_what_is_in_a_model);
     tcase_add_test(tc, cli_show_says_that_all_equal_their_solo_runs);
     suite_add_tcase(suite, tc);

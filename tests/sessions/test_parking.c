@@ -89,6 +89,8 @@ static bool ready(struct ses_answer *answer) {
     return one;
 }
 
+static bool early;
+
 /* A session of 15 tokens is cached, and with `all` wholly in the tier. */
 static void open_book(bool all) {
     static const struct ses_tier tier = {
@@ -98,7 +100,8 @@ static void open_book(bool all) {
                                      .slots_max = 3,
                                      .pages_per_slot_max = PAGES,
                                      .tier = &tier,
-                                     .n_places = PLACES};
+                                     .n_places = PLACES,
+                                     .early = early};
     struct status_note note;
     struct ses_answer answer;
     EXPECT_FINE(ses_book_open(&config, &book, &note) == STATUS_OK, note);
@@ -284,6 +287,35 @@ START_TEST(test_evicting_takes_what_is_parked_behind) {
 }
 END_TEST
 
+/* Pages that are being copied early stay where they are: nobody waits for them whose room can come
+ * from what was copied before. */
+START_TEST(test_early_copies_hold_up_nobody) {
+    early = true;
+    open_book(false);
+    EXPECT_EQ(ses_book_copy_out(book, 9), 4);
+    settle();
+    while (n_jobs > 0)
+        finish(true);
+    struct ses_answer answer;
+    for (uint32_t i = 0; i < IDS; i++)
+        ids[i] += 100;
+    EXPECT_EQ(admit(1, IDS, IDS, &answer), SES_ADMITTED); /* the other four pages */
+    release(1, IDS, 1);
+    EXPECT_EQ(ses_book_copy_out(book, 9), 4);
+    settle();
+    EXPECT_EQ(n_jobs, 4);
+    for (uint32_t i = 0; i < IDS; i++)
+        ids[i] += 100;
+    EXPECT_EQ(admit(2, 5, 5, &answer), SES_ADMITTED); /* in the place of the first session's */
+    release(2, 5, 0);
+    while (n_jobs > 0)
+        finish(true);
+    EXPECT_EQ(counted().nodes, 8); /* and nothing was forgotten */
+    early = false;
+    close_book();
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("sessions/parking");
     TCase *tcase = tcase_create("parking");
@@ -292,6 +324,7 @@ int main(void) {
     tcase_add_test(tcase, test_two_wait_for_one_record);
     tcase_add_test(tcase, test_parking_may_fail_or_be_overtaken);
     tcase_add_test(tcase, test_admit_waits_for_parking);
+    tcase_add_test(tcase, test_early_copies_hold_up_nobody);
     tcase_add_test(tcase, test_evicting_takes_what_is_parked_behind);
     suite_add_tcase(suite, tcase);
     return test_run(suite);
