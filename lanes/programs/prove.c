@@ -181,6 +181,18 @@ static void prove_row(const char *name, const struct prove_count *c, const char 
         printf("            first: session %u, row %u\n", c->first_session, c->first_row);
 }
 
+/* What of the axis threads was done, and what its time was too short for. */
+static void prove_parts_words(const struct prove *p, char *out, size_t n) {
+    size_t at = 0;
+    for (int done = 1; done >= 0; done--)
+        for (uint32_t i = 0, seen = 0; i < p->n_parts && at < n; i++) {
+            if (p->parts[i].done != (done != 0))
+                continue;
+            const char *before = seen++ > 0 ? ", " : done != 0 ? "" : "; not within the time: ";
+            at += (size_t)snprintf(out + at, n - at, "%s%s", before, p->parts[i].name);
+        }
+}
+
 static void prove_table(const struct prove *p) {
     char extra[160], cpu[128];
     prove_cpu_name(cpu, sizeof cpu);
@@ -208,6 +220,8 @@ static void prove_table(const struct prove *p) {
         if (a == PROVE_GRAPHS)
             snprintf(extra, sizeof extra, "%llu rounds replayed, %llu graphs refused",
                      (unsigned long long)c->replays, (unsigned long long)c->refused_graphs);
+        if (a == PROVE_THREADS)
+            prove_parts_words(p, extra, sizeof extra);
         prove_row(prove_axis_names[a], c, extra);
     }
     printf("\n%s\n", prove_verdict(p));
@@ -219,6 +233,14 @@ static json_t *prove_axis_json(const char *name, const struct prove_count *c) {
                      (json_int_t)c->differ, "replays", (json_int_t)c->replays, "resumed",
                      (json_int_t)c->resumed, "from_ram", (json_int_t)c->from_ram, "from_disk",
                      (json_int_t)c->from_disk);
+}
+
+static json_t *prove_parts_json(const struct prove *p, bool done) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < p->n_parts; i++)
+        if (p->parts[i].done == done)
+            json_array_append_new(list, json_string(p->parts[i].name));
+    return list;
 }
 
 static enum status prove_write_json(const struct prove *p, const char *path,
@@ -235,7 +257,12 @@ static enum status prove_write_json(const struct prove *p, const char *path,
     uint64_t cases = 0, rows = 0;
     for (uint32_t a = 1; a < PROVE_AXES; a++)
         if (p->axes[a]) {
-            json_array_append_new(axes, prove_axis_json(prove_axis_names[a], &p->count[a]));
+            json_t *axis = prove_axis_json(prove_axis_names[a], &p->count[a]);
+            if (a == PROVE_THREADS) {
+                json_object_set_new(axis, "done", prove_parts_json(p, true));
+                json_object_set_new(axis, "left_out", prove_parts_json(p, false));
+            }
+            json_array_append_new(axes, axis);
             cases += p->count[a].cases;
             rows += p->count[a].rows;
         }

@@ -23,7 +23,12 @@ enum prove_axis {
 };
 extern const char *const prove_axis_names[PROVE_AXES];
 
-enum { PROVE_SESSIONS_MAX = 4096, PROVE_NEW_MAX = 64, PROVE_NO_BASE = 0xffffffff };
+enum {
+    PROVE_SESSIONS_MAX = 4096,
+    PROVE_NEW_MAX = 64,
+    PROVE_NO_BASE = 0xffffffff,
+    PROVE_PARTS_MAX = 8
+};
 
 /* One session and what it answers when nothing is around it. */
 struct prove_session {
@@ -44,6 +49,12 @@ struct prove_count {
     uint32_t first_session, first_row; /* of the first difference */
 };
 
+/* One team size or instruction set; left out where the axis's time was over. */
+struct prove_part {
+    char name[16];
+    bool done;
+};
+
 struct prove {
     struct lane_engine_config config; /* what the user asked for */
     uint64_t seed;
@@ -55,6 +66,9 @@ struct prove {
     uint64_t rng;
     struct prove_count count[PROVE_AXES];
     struct prove_count oracle;
+    double oracle_token_s; /* what a token took there: as the plainest instruction set does */
+    struct prove_part parts[PROVE_PARTS_MAX]; /* of the axis threads */
+    uint32_t n_parts;
     void (*progress)(struct prove *p, const char *what, uint64_t rows); /* NULL: quiet */
     /* Of the reference engine, for the receipt. */
     uint64_t fingerprint[2], parameters;

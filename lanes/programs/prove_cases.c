@@ -255,9 +255,11 @@ static void cases_over(struct act_ctx *ctx, struct client *c, struct client_call
         client_stop(ctx);
 }
 
-/* Time is up, and enough was compared. */
+/* Time is up, and enough was compared: of the axis threads, whose parts say one thing each, the
+ * first session, which is short. */
 static bool cases_enough(const struct cases_phase *ph) {
-    return prove_now() >= ph->until && ph->p->count[ph->axis].cases >= CASES_MIN;
+    uint32_t least = ph->axis == PROVE_THREADS ? 1 : CASES_MIN;
+    return prove_now() >= ph->until && ph->p->count[ph->axis].cases >= least;
 }
 
 static enum status cases_run(struct prove *p, struct cases_phase *ph,
@@ -429,29 +431,52 @@ static enum status cases_simple(struct prove *p, enum prove_axis axis, uint32_t 
     return s;
 }
 
+/* One part of the axis threads, in an even share of the time that is left; noted as left out where
+ * none is, or not what the part will take at least. The first is always done. */
+static enum status cases_part(struct prove *p, const struct lane_engine_config *config,
+                              const char *name, double takes, double until, uint32_t parts,
+                              struct status_note *note) {
+    CHECK(p->n_parts < PROVE_PARTS_MAX);
+    struct prove_part *part = &p->parts[p->n_parts++];
+    double left = until - prove_now();
+    snprintf(part->name, sizeof part->name, "%s", name);
+    if (p->n_parts > 1 && left <= takes)
+        return STATUS_OK;
+    part->done = true;
+    return cases_simple(p, PROVE_THREADS, 1, next_plain, config, left / (parts - p->n_parts + 1),
+                        note);
+}
+
 /* Other team sizes than the reference's, and every instruction set that the machine has: of the
- * CPU, whatever the reference ran on. */
+ * CPU, whatever the reference ran on. What says most comes first, the slowest last. */
 static enum status cases_threads(struct prove *p, double seconds, struct status_note *note) {
-    static const char *const isas[] = {"scalar", "avx2", "avx512", "neon"};
+    static const struct {
+        uint32_t threads;
+        const char *isa;
+    } all[PROVE_PARTS_MAX] = {{1, NULL}, {0, "avx2"}, {3, NULL}, {0, "avx512"},
+                              {2, NULL}, {0, "neon"}, {5, NULL}, {0, "scalar"}};
     struct lane_engine_config c = cases_config(p);
+    double until = prove_now() + seconds;
+    bool here[PROVE_PARTS_MAX];
+    uint32_t n = 0;
     c.device = LANE_DEVICE_CPU;
-    uint32_t sizes[] = {1, 2, 3, 5}, n = 0;
-    for (uint32_t i = 0; i < 4; i++)
-        n += sizes[i] != p->threads;
-    uint32_t have = 0;
-    for (uint32_t i = 0; i < 4; i++)
-        have += c.isa == NULL && krn_rowfn_pick(isas[i]) != NULL;
-    double share = seconds / (n + have);
-    for (uint32_t i = 0; i < 4; i++) {
-        c.threads = sizes[i];
-        if (sizes[i] != p->threads)
-            TRY(cases_simple(p, PROVE_THREADS, 1, next_plain, &c, share, note));
+    for (uint32_t i = 0; i < PROVE_PARTS_MAX; i++) {
+        here[i] = all[i].isa == NULL ? all[i].threads != p->threads
+                                     : p->config.isa == NULL && krn_rowfn_pick(all[i].isa) != NULL;
+        n += here[i];
     }
-    c.threads = p->threads;
-    for (uint32_t i = 0; i < 4 && p->config.isa == NULL; i++) {
-        c.isa = isas[i];
-        if (krn_rowfn_pick(isas[i]) != NULL)
-            TRY(cases_simple(p, PROVE_THREADS, 1, next_plain, &c, share, note));
+    p->n_parts = 0;
+    for (uint32_t i = 0; i < PROVE_PARTS_MAX; i++) {
+        char name[16];
+        double takes = 0;
+        if (!here[i])
+            continue;
+        snprintf(name, sizeof name, "%u thread%s", all[i].threads, all[i].threads == 1 ? "" : "s");
+        c.threads = all[i].isa == NULL ? all[i].threads : p->threads;
+        c.isa = all[i].isa != NULL ? all[i].isa : p->config.isa;
+        if (all[i].isa != NULL && strcmp(all[i].isa, "scalar") == 0)
+            takes = p->oracle_token_s * (CASES_FIRST + CASES_FIRST_NEW) / p->threads;
+        TRY(cases_part(p, &c, all[i].isa != NULL ? all[i].isa : name, takes, until, n, note));
     }
     return STATUS_OK;
 }
@@ -596,7 +621,8 @@ enum status prove_run_oracle(struct prove *p, double seconds, struct status_note
     enum status s = krn_oracle_open(lane_engine_net(e), &p->profile, p->context, &o, note);
     float *logits = malloc(p->vocab * sizeof(float));
     uint32_t *ids = malloc((p->context + 1) * sizeof(uint32_t));
-    double until = prove_now() + seconds;
+    double begin = prove_now(), until = begin + seconds;
+    uint64_t fed = 0;
     for (uint32_t i = 0; s == STATUS_OK && logits != NULL && ids != NULL && i < p->n_sessions &&
                          (i < 1 || prove_now() < until);
          i++) {
@@ -606,6 +632,7 @@ enum status prove_run_oracle(struct prove *p, double seconds, struct status_note
         bool finite = true;
         p->oracle.cases++;
         uint32_t n = q->n_prompt;
+        fed += q->n_prompt + q->n_out;
         for (uint32_t k = 0; k < n && finite; k++)
             finite = krn_oracle_feed(o, ids[k], k + 1 == n ? logits : NULL);
         for (uint32_t k = 0; k < q->n_out; k++) {
@@ -626,6 +653,7 @@ enum status prove_run_oracle(struct prove *p, double seconds, struct status_note
                 finite = krn_oracle_feed(o, drawn.token, logits);
         }
     }
+    p->oracle_token_s = (prove_now() - begin) / (double)(fed + 1);
     free(logits);
     free(ids);
     if (o != NULL)

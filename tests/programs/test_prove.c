@@ -98,6 +98,34 @@ START_TEST(prove_says_what_a_device_cannot_show) {
 }
 END_TEST
 
+/* Every part of the axis threads is told, as done or as left out; the first is always done. */
+static size_t parts_of(const json_t *j, const char *key) {
+    const json_t *axis = json_array_get(json_object_get(j, "axes"), 0);
+    const json_t *list = json_object_get(axis, key);
+    ck_assert_str_eq(json_string_value(json_object_get(axis, "axis")), "threads");
+    ck_assert(json_is_array(list));
+    return json_array_size(list);
+}
+
+START_TEST(prove_says_which_parts_it_had_time_for) {
+    json_t *j = prove_json("--axes threads --threads 2 --seconds 0.1", 0);
+    size_t done = parts_of(j, "done"), left = parts_of(j, "left_out");
+    ck_assert_uint_ge(done, 1);
+    ck_assert_str_eq(
+        json_string_value(json_array_get(
+            json_object_get(json_array_get(json_object_get(j, "axes"), 0), "done"), 0)),
+        "1 thread");
+    json_decref(j);
+    j = prove_json("--axes threads --threads 2 --seconds 1", 0);
+    ck_assert_uint_eq(parts_of(j, "done") + parts_of(j, "left_out"), done + left);
+    ck_assert_uint_ge(done + left, 4); /* 1, 3 and 5 threads, the plain instruction set */
+    json_decref(j);
+    command_run(&prove_out, "prove --quiet --axes threads --threads 2 --seconds 0.1");
+    ck_assert_msg(prove_out.code == 0 && strstr(prove_out.text, " 1 thread") != NULL, "%s",
+                  prove_out.text);
+}
+END_TEST
+
 START_TEST(prove_takes_a_list_of_axes) {
     json_t *j = prove_json("--axes memory,drafts", 0);
     ck_assert_uint_eq(json_array_size(json_object_get(j, "axes")), 2);
@@ -175,6 +203,7 @@ int main(void) {
     tcase_add_test(tc, prove_passes_and_writes_its_receipt);
     tcase_add_test(tc, prove_goes_through_the_tiers);
     tcase_add_loop_test(tc, prove_fails_on_the_perturbed_axis, 0, PROVE_N);
+    tcase_add_test(tc, prove_says_which_parts_it_had_time_for);
     tcase_add_test(tc, prove_takes_a_list_of_axes);
     tcase_add_test(tc, prove_says_what_a_device_cannot_show);
     tcase_add_loop_test(tc, prove_passes_on_every_family, 0,
