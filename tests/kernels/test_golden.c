@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 
+#include "kernels/matmul.h"
+#include "kernels/model.h"
 #include "kernels/selftest.h"
 #include "tests/kernels/kit.h"
 
@@ -58,12 +60,38 @@ START_TEST(selftest_names_what_differs) {
 }
 END_TEST
 
+/* No profile of a CPU is opened with row functions that give other bits. */
+START_TEST(profiles_refuse_a_broken_table) {
+    const struct krn_config config = {
+        .heads = 4, .kv_heads = 2, .head_dim = 64, .ffn = 256, .hidden = 256};
+    struct krn_rowfn fn = *krn_rowfn_pick("scalar");
+    fn.gate = broken_gate;
+    unsigned refused = 0;
+    for (unsigned i = 0; krn_profile_name(i) != NULL; i++) {
+        struct krn_profile profile;
+        struct krn_matmul matmul;
+        struct status_note note = {""};
+        ck_assert_int_eq(krn_profile_open(krn_profile_name(i), &config, 0, &profile, &note),
+                         STATUS_OK);
+        if (krn_profile_gpu(&profile))
+            continue;
+        ck_assert_int_eq(krn_matmul_open(&profile, &fn, &matmul, &note), STATUS_UNSUPPORTED);
+        ck_assert_msg(strstr(note.text, "row function gate") != NULL, "%s", note.text);
+        ck_assert_int_eq(krn_matmul_open(&profile, krn_rowfn_pick("scalar"), &matmul, &note),
+                         STATUS_OK);
+        refused++;
+    }
+    ck_assert_uint_ge(refused, 3);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("golden");
     TCase *tc = tcase_create("golden");
     tcase_add_test(tc, tables_give_the_golden_digests);
     tcase_add_test(tc, file_holds_the_same_values);
     tcase_add_test(tc, selftest_names_what_differs);
+    tcase_add_test(tc, profiles_refuse_a_broken_table);
     suite_add_tcase(suite, tc);
     return test_run(suite);
 }
