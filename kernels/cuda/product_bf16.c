@@ -9,6 +9,7 @@ enum {
     LOADERS = 4, /* warps; a ring has as many stages at least */
     LOADERS_MORE = 8,
     ROWS_FEW_ALONE = 16,
+    ROWS_STREAM_BEST = 128,
     UNIT = 16, /* outputs of a warp, or the least of a block */
     UNIT_BYTES = UNIT * KRN_BF16_ROW_BYTES,
     RING_MAX = 192 << 10,
@@ -182,7 +183,7 @@ int krn_cuda_product_bf16_call(struct krn_cuda_product_bf16 *args, const struct 
         uint32_t most = args->segments > 1 ? KRN_BF16_ROWS_FEW : ROWS_FEW_ALONE;
         if (args->rows <= most && call_few(args, m, call))
             return 1;
-        path = args->rows <= KRN_BF16_SIDE ? KRN_BF16_STREAM : best_many(args, m);
+        path = args->rows <= ROWS_STREAM_BEST ? KRN_BF16_STREAM : best_many(args, m);
     }
     switch (path) {
     case KRN_BF16_FEW:

@@ -178,13 +178,39 @@ static void segments(struct bench *b) {
         }
 }
 
-/* one N K ROWS PATH SEGMENTS: a few launches, for a profiler. */
+/* As a model's layer has it: gate and up (N = 28672) end in packed rows, products with segments are
+ * added to what is there. */
+static void as_used(struct bench *b) {
+    if (b->product.n == 28672) {
+        b->product.flags = KRN_BF16_GATE;
+        b->product.packed = b->packed;
+        b->product.packed_segment = b->product.n / 2;
+        b->product.packed_blocks = krn_bf16_blocks(b->product.n / 2, 1);
+        b->product.y = 0;
+    } else if (b->product.segments > 1)
+        b->product.flags = KRN_BF16_ADD;
+}
+
+/* one N K ROWS PATH SEGMENTS: a few launches, for a profiler; "time" in place of "one": how long
+ * one takes, "used": that as in a layer; "theirs": launches of cuBLAS. */
 static void one(struct bench *b, char **argv) {
     shape(b, (uint32_t)atoi(argv[0]), (uint32_t)atoi(argv[1]), (uint32_t)atoi(argv[2]),
           (uint32_t)atoi(argv[4]));
     b->path = (enum krn_cuda_product_path)atoi(argv[3]);
+    bool used = strcmp(argv[-1], "used") == 0;
+    if (used)
+        as_used(b);
+    if (used || strcmp(argv[-1], "time") == 0) {
+        double a = timed(b, true), c = timed(b, true);
+        printf("%s x %s, %s rows, path %s, %s segments: %.2f us\n", argv[0], argv[1], argv[2],
+               argv[3], argv[4], a < c ? a : c);
+        return;
+    }
+    bool theirs = strcmp(argv[-1], "theirs") == 0;
+    if (theirs && !cublas_open(b))
+        return;
     for (uint32_t i = 0; i < 8; i++)
-        run_ours(b, &b->kit, i);
+        (theirs ? run_cublas : run_ours)(b, &b->kit, i);
     kit_wait(&b->kit);
 }
 
@@ -195,10 +221,11 @@ int main(int argc, char **argv) {
     b.w = kit_alloc(&b.kit, WEIGHTS_BYTES + (64 << 20));
     b.x = kit_alloc(&b.kit, krn_bf16_bytes(ROWS_MAX, 14336, 1));
     b.y = kit_alloc(&b.kit, (uint64_t)ROWS_MAX * 28672 * 4);
+    b.packed = kit_alloc(&b.kit, krn_bf16_bytes(ROWS_MAX, 14336, 1));
     b.work = kit_alloc(&b.kit, krn_cuda_product_bf16_work(&b.kit.machine));
     fill(&b, b.w, WEIGHTS_BYTES);
     fill(&b, b.x, krn_bf16_bytes(ROWS_MAX, 14336, 1));
-    if (argc == 7 && strcmp(paths, "one") == 0) {
+    if (argc == 7) {
         one(&b, argv + 2);
         return 0;
     }

@@ -168,10 +168,12 @@ static bool same(float a, float b) {
     return (a != a && b != b) || krn_bits(a) == krn_bits(b);
 }
 
-/* Bias, residual, fp32 and packed results at once, against the host over the oracle's sums. */
+/* Bias, residual, fp32 and packed results at once, against the host over the oracle's sums. bare:
+ * no bias, and fp32 results alone or, with a gate, packed ones alone. */
 static void test_finish(struct rig *r, enum krn_cuda_product_path path, uint32_t rows,
-                        uint32_t flags) {
-    uint32_t n = r->s.n, outputs = flags & KRN_BF16_GATE ? n / 2 : n;
+                        uint32_t flags, bool bare) {
+    bool gated = (flags & KRN_BF16_GATE) != 0;
+    uint32_t n = r->s.n, outputs = gated ? n / 2 : n;
     uint64_t seed = 7, wrong = 0, packed_bytes = krn_bf16_bytes(ROWS_MAX, outputs, 1);
     float *truth = malloc((size_t)ROWS_MAX * n * 4), *y0 = malloc((size_t)ROWS_MAX * n * 4);
     float *y = malloc((size_t)ROWS_MAX * n * 4), *bias = malloc(n * 4);
@@ -186,32 +188,37 @@ static void test_finish(struct rig *r, enum krn_cuda_product_path path, uint32_t
     kit_put(&r->kit, r->y, y0, (uint64_t)ROWS_MAX * n * 4);
     kit_get(&r->kit, truth, r->truth, (uint64_t)ROWS_MAX * n * 4);
     struct krn_cuda_product_bf16 a = rig_product(r, rows);
-    a.bias = dev_bias;
+    a.bias = bare ? 0 : dev_bias;
     a.flags = flags;
-    a.packed = dev_packed;
+    a.packed = bare && !gated ? 0 : dev_packed;
+    a.y = bare && gated ? 0 : a.y;
     a.packed_segment = outputs;
     a.packed_blocks = krn_bf16_blocks(outputs, 1);
     if (rig_run(r, a, path)) {
         kit_get(&r->kit, y, r->y, (uint64_t)ROWS_MAX * n * 4);
         kit_get(&r->kit, packed, dev_packed, packed_bytes);
-        for (uint32_t row = 0; row < rows; row++)
+        for (uint32_t row = 0; row < rows; row++) {
+            float *biased = truth + (size_t)row * n;
+            for (uint32_t o = 0; o < n && !bare; o++)
+                biased[o] += bias[o];
             for (uint32_t o = 0; o < outputs; o++) {
                 float v;
-                if (flags & KRN_BF16_GATE) {
+                if (gated) {
                     uint32_t g = o / 8 * 16 + o % 8;
-                    v = gate(truth[(size_t)row * n + g] + bias[g],
-                             truth[(size_t)row * n + g + 8] + bias[g + 8],
-                             flags & KRN_BF16_GATE_GELU);
+                    v = gate(biased[g], biased[g + 8], flags & KRN_BF16_GATE_GELU);
                 } else
-                    v = truth[(size_t)row * n + o] + bias[o];
+                    v = biased[o];
                 if (flags & KRN_BF16_ADD)
                     v = y0[(size_t)row * n + o] + v;
                 uint16_t h, want = kit_bf16(v);
                 memcpy(&h, packed + krn_bf16_place(row, o, outputs, a.packed_blocks), 2);
-                wrong += !same(y[(size_t)row * n + o], v) || (h != want && v == v);
+                wrong += (a.y != 0 && !same(y[(size_t)row * n + o], v)) ||
+                         (a.packed != 0 && h != want && v == v);
             }
-        printf("finish %u rows flags %u  %5u x %5u, %u segments, %-8s: %llu wrong\n", rows, flags,
-               n, r->s.k, r->s.segments, path_names[path], (unsigned long long)wrong);
+        }
+        printf("finish %u rows flags %u%s  %5u x %5u, %u segments, %-8s: %llu wrong\n", rows, flags,
+               bare ? " bare" : "", n, r->s.k, r->s.segments, path_names[path],
+               (unsigned long long)wrong);
         failures += wrong != 0;
     }
     kit_free(&r->kit, dev_bias);
@@ -242,10 +249,12 @@ int main(int argc, char **argv) {
             test_rows(&r, p);
             if (shapes[i].n % 16 == 0 && shapes[i].step != 0 && shapes[i].n < 2000)
                 for (uint32_t rows = 1; rows <= 333; rows += rows < 40 ? 13 : 137) {
-                    test_finish(&r, p, rows, 0);
-                    test_finish(&r, p, rows, KRN_BF16_ADD);
-                    test_finish(&r, p, rows, KRN_BF16_GATE);
-                    test_finish(&r, p, rows, KRN_BF16_GATE | KRN_BF16_GATE_GELU);
+                    for (uint32_t bare = 0; bare < 2; bare++) {
+                        test_finish(&r, p, rows, 0, bare);
+                        test_finish(&r, p, rows, KRN_BF16_ADD, bare);
+                        test_finish(&r, p, rows, KRN_BF16_GATE, bare);
+                        test_finish(&r, p, rows, KRN_BF16_GATE | KRN_BF16_GATE_GELU, bare);
+                    }
                 }
         }
         rig_close(&r);
