@@ -18,7 +18,7 @@
 enum {
     CUDA_STEPS = 2,        /* under way at most */
     CUDA_LOGITS_ROWS = 64, /* drawn rows whose logits exist at one time */
-    CUDA_EVENTS = 64,      /* marks on streams that can be told apart */
+    CUDA_EVENTS = 256,     /* marks on streams that can be told apart */
     CUDA_STAGING = 16 << 20,
     CUDA_TABLES = 2,
     CUDA_SEQS_MAX = 1024,
@@ -97,8 +97,8 @@ struct cuda {
     uint32_t table_bytes;
 
     /* pinned memory */
-    unsigned char *pinned, *staging;
-    float *exchange; /* world > 1: what ranks add or gather */
+    unsigned char *pinned, *staging, *host, *host_end; /* host: the tiers', registered, or NULL */
+    float *exchange;                                   /* world > 1: what ranks add or gather */
 
     struct cuda_step steps[CUDA_STEPS];
     uint32_t n_steps, first_step; /* oldest */

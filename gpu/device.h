@@ -62,6 +62,11 @@ struct gpu_device_ops {
      */
     enum status (*page_read)(struct gpu_device *d, uint32_t page, void *host);
     enum status (*page_write)(struct gpu_device *d, uint32_t page, const void *host);
+    /* Optional (NULL: all host memory is alike). Host memory for pages from now until close is made
+     * known to the driver: page_read and page_write of it then copy straight to and from it and
+     * return at once; what they come after is the caller's to order (wait), and an event recorded
+     * behind them says when they are done. False: it stays as it was, and those calls wait. */
+    bool (*host_use)(struct gpu_device *d, void *host, uint64_t bytes);
     /* Tells that a page was freed; debug and fake devices poison it. */
     void (*page_freed)(struct gpu_device *d, uint32_t page);
     gpu_event_t (*record)(struct gpu_device *d, enum gpu_stream stream);

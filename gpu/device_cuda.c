@@ -201,6 +201,7 @@ const struct gpu_device_ops gpu_cuda_ops = {
     .poll = cuda_poll,
     .page_read = gpu_cuda_page_read,
     .page_write = gpu_cuda_page_write,
+    .host_use = gpu_cuda_host_use,
     .page_freed = gpu_cuda_page_freed,
     .record = gpu_cuda_record,
     .wait = gpu_cuda_wait,

@@ -312,6 +312,8 @@ void gpu_cuda_close(struct gpu_device *device) {
             if (c->steps[i].done != NULL)
                 d->event_destroy(c->steps[i].done);
         }
+        if (c->host != NULL)
+            d->host_unregister(c->host);
         gpu_launcher_close(c->launcher);
         gpu_arena_close(c->arena);
         if (c->pinned != NULL)

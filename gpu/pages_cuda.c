@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CUDA device's streams, marks on them, and pages to and from the host. A page is read after
- * what was enqueued before, and written before what is enqueued after; the host waits for its own
- * copy alone.
+ * The CUDA device's streams, marks on them, and pages to and from the host. With the tiers' memory,
+ * which the driver knows, copies run beside the host and are ordered by whoever asks; with other
+ * memory a page is read after what was enqueued before, and the host waits for its own copy.
  */
 #include "gpu/pages_cuda.h"
 #include "actors/check.h"
@@ -54,13 +54,35 @@ static gpu_cu_ptr_t page_at(const struct cuda *c, uint32_t page) {
     return c->pool + page * c->device.page_bytes;
 }
 
+bool gpu_cuda_host_use(struct gpu_device *d, void *host, uint64_t bytes) {
+    struct cuda *c = (struct cuda *)d;
+    CHECK(c->host == NULL && host != NULL);
+    gpu_cuda_here(c);
+    if (c->driver->host_register == NULL || c->driver->host_unregister == NULL ||
+        c->driver->host_register(host, bytes, 0) != GPU_CUDA_SUCCESS)
+        return false;
+    c->host = host;
+    c->host_end = c->host + bytes;
+    return true;
+}
+
+/* Registered memory: the copy runs beside the host, which orders it itself. */
+static bool is_used(const struct cuda *c, const void *host) {
+    const unsigned char *at = host;
+    return c->host != NULL && at >= c->host && at < c->host_end;
+}
+
 enum status gpu_cuda_page_read(struct gpu_device *d, uint32_t page, void *host) {
     struct cuda *c = (struct cuda *)d;
     gpu_cu_ptr_t from = page_at(c, page);
-    gpu_cuda_wait(d, GPU_STREAM_OUT, gpu_cuda_record(d, GPU_STREAM_COMPUTE));
-    gpu_cuda_wait(d, GPU_STREAM_OUT, gpu_cuda_record(d, GPU_STREAM_IN));
+    bool alone = !is_used(c, host);
+    gpu_cuda_here(c);
+    if (alone) {
+        gpu_cuda_wait(d, GPU_STREAM_OUT, gpu_cuda_record(d, GPU_STREAM_COMPUTE));
+        gpu_cuda_wait(d, GPU_STREAM_OUT, gpu_cuda_record(d, GPU_STREAM_IN));
+    }
     gpu_cu_t r = c->driver->copy_out(host, from, d->page_bytes, c->streams[GPU_STREAM_OUT]);
-    if (r == GPU_CUDA_SUCCESS)
+    if (r == GPU_CUDA_SUCCESS && alone)
         r = c->driver->stream_synchronize(c->streams[GPU_STREAM_OUT]);
     struct status_note note;
     return gpu_cuda_said(c, r, "reading a page", &note);
@@ -69,10 +91,12 @@ enum status gpu_cuda_page_read(struct gpu_device *d, uint32_t page, void *host) 
 enum status gpu_cuda_page_write(struct gpu_device *d, uint32_t page, const void *host) {
     struct cuda *c = (struct cuda *)d;
     gpu_cu_ptr_t to = page_at(c, page);
-    gpu_cuda_wait(d, GPU_STREAM_IN, gpu_cuda_record(d, GPU_STREAM_COMPUTE));
+    bool alone = !is_used(c, host);
+    gpu_cuda_here(c);
+    if (alone)
+        gpu_cuda_wait(d, GPU_STREAM_IN, gpu_cuda_record(d, GPU_STREAM_COMPUTE));
     gpu_cu_t r = c->driver->copy_in(to, host, d->page_bytes, c->streams[GPU_STREAM_IN]);
-    gpu_cuda_wait(d, GPU_STREAM_COMPUTE, gpu_cuda_record(d, GPU_STREAM_IN));
-    if (r == GPU_CUDA_SUCCESS)
+    if (r == GPU_CUDA_SUCCESS && alone)
         r = c->driver->stream_synchronize(c->streams[GPU_STREAM_IN]);
     struct status_note note;
     return gpu_cuda_said(c, r, "writing a page", &note);

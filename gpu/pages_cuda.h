@@ -18,6 +18,7 @@ enum status gpu_cuda_upload(struct cuda *c, const struct cuda_step *s, uint32_t 
                             struct status_note *note);
 
 /* pages_cuda.c: the port's pages, streams and events. */
+bool gpu_cuda_host_use(struct gpu_device *d, void *host, uint64_t bytes);
 enum status gpu_cuda_page_read(struct gpu_device *d, uint32_t page, void *host);
 enum status gpu_cuda_page_write(struct gpu_device *d, uint32_t page, const void *host);
 void gpu_cuda_page_freed(struct gpu_device *d, uint32_t page);

@@ -35,8 +35,9 @@ GPU_PROTOCOL(ACT_GEN_STRUCT)
  * I2  A step is answered by exactly one stepped. (sim: terminal)
  * I3  A plan closed ahead of a failed plan is answered AGAIN and wrote no page. (sim: ahead_void)
  * I4  The plan is not written while any rank holds it. (digest recomputed in stepped)
- * I5  A page that is copied out was written by steps that have ended; no later step sees a page
- *     before its copy in has ended. The rank's events say so, not the order of messages alone.
+ * I5  A page that is copied out was written by steps that have ended; moved is said when the copy
+ *     has ended, and no step that sees the page is planned before. The rank's events say so, not
+ *     the order of messages alone. Other steps do not wait for copies.
  * I6  A key's drop comes before any plan that asks for it anew: the conductor sends both. A vote
  *     names the plan whose order it answers; a device answers within step. (sim: graphs)
  * I7  What a rank tells of graphs moves no bit: a vote lost, late or doubled costs speed. (sim)

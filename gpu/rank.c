@@ -132,8 +132,6 @@ void rank_on_move(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
         return;
     }
     gpu_event_t done = ops->record(d, stream);
-    if (m->to_device != 0)
-        ops->wait(d, GPU_STREAM_COMPUTE, done);
     r->moves[r->n_moves++] = (struct rank_move){*m, done};
     rank_moves_poll(ctx, r);
 }

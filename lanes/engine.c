@@ -325,6 +325,7 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
     }
     TRY(engine_open_tiers(e, note));
     for (uint32_t r = 0; r < c->world; r++) {
+        lane_tiers_pin(e->tiers, r, e->devices[r]);
         struct gpu_rank_config rc = {.device = e->devices[r],
                                      .rank = r,
                                      .world = c->world,
@@ -502,7 +503,6 @@ void lane_engine_close(struct lane_engine *e) {
     journal_close(e->journal);
     if (e->memory != NULL)
         ses_memory_close(e->memory);
-    lane_tiers_close(e->tiers);
     if (e->conductor != NULL)
         fab_conductor_close(e->conductor);
     for (uint32_t r = 0; r < GPU_WORLD_MAX; r++) {
@@ -511,6 +511,7 @@ void lane_engine_close(struct lane_engine *e) {
         if (e->devices[r] != NULL)
             e->devices[r]->ops->close(e->devices[r]);
     }
+    lane_tiers_close(e->tiers); /* behind the devices, which may know its memory */
     if (e->collective != NULL)
         fab_mailbox_close(e->collective);
     if (e->tokenizer != NULL)

@@ -18,6 +18,7 @@ struct lane_tiers {
     uint32_t n_slots, n_records, found;
     char text[SES_INDEX_TEXT];
     unsigned char *host[GPU_WORLD_MAX];
+    uint32_t asked, pinned; /* ranks whose device was asked to know it, and those that do */
     struct ses_store *store[GPU_WORLD_MAX];
 };
 
@@ -129,6 +130,13 @@ unsigned char *lane_tiers_host(const struct lane_tiers *t, uint32_t rank) {
     return t != NULL ? t->host[rank] : NULL;
 }
 
+void lane_tiers_pin(struct lane_tiers *t, uint32_t rank, struct gpu_device *device) {
+    if (t == NULL || device->ops->host_use == NULL)
+        return;
+    t->asked++;
+    t->pinned += device->ops->host_use(device, t->host[rank], t->n_slots * t->host_bytes);
+}
+
 uint64_t lane_tiers_host_bytes(const struct lane_tiers *t) {
     return t != NULL ? t->host_bytes : 0;
 }
@@ -192,6 +200,9 @@ void lane_tiers_text(const struct lane_tiers *t, char *text, size_t bytes) {
         return;
     int n = snprintf(text, bytes, "RAM cache of %u pages, %.1f MiB a rank", t->n_slots,
                      (double)(t->n_slots * t->host_bytes) / (1 << 20));
+    if (t->asked > 0 && n >= 0 && (size_t)n < bytes)
+        n += snprintf(text + n, bytes - (size_t)n, "%s",
+                      t->pinned == t->asked ? ", pinned" : ", which the driver did not pin");
     if (t->config.folder == NULL || n < 0 || (size_t)n >= bytes)
         return;
     struct ses_store_counts c;

@@ -5,6 +5,7 @@
 #ifndef LANES_ENGINE_TIERS_H
 #define LANES_ENGINE_TIERS_H
 
+#include "gpu/device.h"
 #include "sessions/memory.h"
 #include "sessions/store.h"
 
@@ -37,6 +38,8 @@ unsigned char *const *lane_tiers_hosts(const struct lane_tiers *t);
 /* Model and profile in words. */
 const char *lane_tiers_of(const struct lane_tiers *t);
 unsigned char *lane_tiers_host(const struct lane_tiers *t, uint32_t rank);
+/* The rank's host memory is made known to its device, where that makes copies faster. */
+void lane_tiers_pin(struct lane_tiers *t, uint32_t rank, struct gpu_device *device);
 uint64_t lane_tiers_host_bytes(const struct lane_tiers *t);
 uint32_t lane_tiers_slots(const struct lane_tiers *t);
 uint32_t lane_tiers_records(const struct lane_tiers *t); /* 0: no disk */

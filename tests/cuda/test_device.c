@@ -21,6 +21,7 @@ static const struct gpu_device_cuda_over emulated = {.images = emulate_images, .
 
 /* Graphs that devices are opened with; over the fake driver then, which has them. */
 static uint32_t test_graphs;
+static bool test_deferred;    /* the fake driver's work waits until it is let run */
 static bool test_graphs_fail; /* some orders cannot be followed */
 
 static enum status open_cuda(const struct gpu_device_config *config, struct gpu_device **out,
@@ -31,8 +32,8 @@ static enum status open_cuda(const struct gpu_device_config *config, struct gpu_
         return gpu_device_cuda_open(&with, out, note);
     struct gpu_device_cuda_over over = emulated;
     over.driver = emulate_driver();
-    if (test_graphs > 0) {
-        over.driver = gpu_fake_driver(&(struct gpu_fake_config){0});
+    if (test_graphs > 0 || test_deferred) {
+        over.driver = gpu_fake_driver(&(struct gpu_fake_config){.deferred = test_deferred});
         emulate_on_fake();
     }
     return gpu_device_cuda_open_over(&with, &over, out, note);
@@ -552,6 +553,74 @@ START_TEST(same_bits_with_graphs) {
 }
 END_TEST
 
+enum { BESIDE = 5 };
+
+/* Pages to and from memory that the driver knows: no call waits, what is there when the event is
+ * reached is right, and copies behind a step come after it. */
+static void copy_beside(struct rig *r, unsigned char *host, uint64_t slot,
+                        const unsigned char *was) {
+    const struct gpu_device_ops *ops = r->d->ops;
+    uint64_t bytes = r->d->page_bytes, waits = gpu_fake_calls("stream_synchronize");
+    memset(host, 0xee, BESIDE * slot);
+    ops->wait(r->d, GPU_STREAM_OUT, ops->record(r->d, GPU_STREAM_COMPUTE));
+    for (uint32_t i = 0; i < BESIDE; i++)
+        ck_assert_int_eq(ops->page_read(r->d, 1 + i, host + i * slot), STATUS_OK);
+    gpu_event_t out = ops->record(r->d, GPU_STREAM_OUT);
+    ck_assert(!ops->reached(r->d, out) && host[0] == 0xee);
+    while (!ops->reached(r->d, out))
+        ck_assert_uint_gt(gpu_fake_run(1), 0);
+    for (uint32_t i = 0; i < BESIDE; i++)
+        ck_assert_mem_eq(host + i * slot, was + i * bytes, bytes);
+    for (uint32_t i = 0; i < BESIDE; i++) /* to the pages behind, in turn */
+        ck_assert_int_eq(ops->page_write(r->d, 1 + BESIDE + i, host + i * slot), STATUS_OK);
+    gpu_event_t in = ops->record(r->d, GPU_STREAM_IN);
+    ck_assert(!ops->reached(r->d, in));
+    while (!ops->reached(r->d, in))
+        ck_assert_uint_gt(gpu_fake_run(1), 0);
+    ck_assert_uint_eq(gpu_fake_calls("stream_synchronize"), waits);
+}
+
+START_TEST(pages_beside_the_host) {
+    struct rig_model m;
+    struct rig r;
+    if (where_gpu())
+        TEST_SKIP("a GPU's copies run when they like");
+    rig_model_synthetic(&m, &truth_shapes[1].config, KRN_BF16, 9, 0);
+    for (int known = 1; known >= 0; known--) {
+        test_deferred = true;
+        rig_open_device = open_cuda;
+        rig_open(&r, &m, ROWS, 1, NULL);
+        rig_open_device = gpu_device_cpu_open;
+        uint64_t bytes = r.d->page_bytes, slot = (bytes + 4095) / 4096 * 4096;
+        unsigned char *was = malloc(BESIDE * bytes), *now = malloc(bytes);
+        void *host = NULL;
+        ck_assert(was != NULL && now != NULL);
+        ck_assert_int_eq(posix_memalign(&host, 4096, BESIDE * slot), 0);
+        for (uint64_t i = 0; i < BESIDE * bytes; i++)
+            was[i] = (unsigned char)(i * 167 + i / bytes);
+        for (uint32_t i = 0; i < BESIDE; i++)
+            ck_assert_int_eq(r.d->ops->page_write(r.d, 1 + i, was + i * bytes), STATUS_OK);
+        if (!known)
+            gpu_fake_fail("host_register", 0, 1, GPU_CUDA_ERROR_OUT_OF_MEMORY);
+        ck_assert_int_eq(r.d->ops->host_use(r.d, host, BESIDE * slot), known);
+        if (known)
+            copy_beside(&r, host, slot, was);
+        for (uint32_t i = 0; i < BESIDE; i++) { /* refused, or others' memory: each call waits */
+            ck_assert_int_eq(r.d->ops->page_read(r.d, 1 + i + (known ? BESIDE : 0), now),
+                             STATUS_OK);
+            ck_assert_mem_eq(now, was + i * bytes, bytes);
+        }
+        rig_close(&r);
+        ck_assert_uint_eq(gpu_fake_calls("host_unregister"), known ? 1 : 0);
+        test_deferred = false;
+        free(host);
+        free(now);
+        free(was);
+    }
+    rig_model_close(&m);
+}
+END_TEST
+
 /* A launch that fails is named; a round that failed so is computed again; a dead device says so. */
 START_TEST(failed_launches) {
     static struct rig_session s;
@@ -596,6 +665,7 @@ int main(void) {
     tcase_add_test(tc, perturbed_alike);
     tcase_add_test(tc, refusals);
     tcase_add_test(tc, two_under_way);
+    tcase_add_test(tc, pages_beside_the_host);
     tcase_add_test(tc, failed_launches);
     suite_add_tcase(suite, tc);
     tc = tcase_create("graphs");

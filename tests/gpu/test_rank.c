@@ -156,8 +156,8 @@ static void ask_move(struct act_ctx *ctx, struct asker *a, uint32_t page, uint32
              .to_device = in);
 }
 
-/* Page 1 goes out behind the step that writes it, comes back as page 4 ahead of the step that reads
- * it, and then another goes out while all ends. */
+/* Page 1 goes out behind the step that writes it, comes back as page 4 before the step that reads
+ * it is asked for, and then another goes out while all ends. */
 static void asker_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
     struct asker *a = state;
     struct gpu_moved moved;
@@ -192,7 +192,7 @@ static void asker_receive(struct act_ctx *ctx, void *state, const struct act_msg
     default:
         break;
     }
-    if (a->n_sent == 2 && a->n_stepped > 0 && a->n_moved > 0)
+    if (a->n_sent == 2 && a->n_stepped > 0 && a->n_moved > 1) /* page 4 is there */
         ask_step(ctx, a);
 }
 
