@@ -464,8 +464,8 @@ static uint32_t share_page(struct ses_book *b, struct ses_slot *s, uint32_t pare
             ses_heads_known(b->heads, s->space.tenant, ses_book_space_digest(&s->space), ids,
                             n_tokens);
     } else if (there != s->page[i] && n_tokens == b->config.page_tokens &&
-               (away || !ses_book_in_use(b, there))) {
-        if (ses_book_in_use(b, there)) /* others may still read the tier's place */
+               (away || !node_in_use(b, added.node))) { /* its place may still be read */
+        if (ses_book_in_use(b, there))                  /* others may still read the tier's place */
             ses_trie_unpin(b->trie, added.node);
         ses_trie_move(b->trie, added.node, s->page[i], false);
         if (away && (b->config.early || ses_trie_kept(b->trie, added.node)))

@@ -120,7 +120,9 @@ static void longest(struct door_client *c, char name[40]) {
     json_decref(r);
 }
 
-static void export_all(struct door_client *c, const char *session) {
+/* Reads a session's file; beside (may be NULL) is submitted as soon as its last page, which comes
+ * first of three, has been read. */
+static void export_all(struct door_client *c, const char *session, const json_t *beside) {
     size_t size = 1;
     for (file_bytes = 0; file_bytes < size;) {
         json_t *m = json_pack("{s:s, s:s, s:I}", "cmd", "export", "session", session, "offset",
@@ -140,6 +142,10 @@ static void export_all(struct door_client *c, const char *session) {
             json_decref(again);
         }
         file_bytes += n;
+        if (beside != NULL && file_bytes > size / 3 + 1000) {
+            json_decref(ask(c, beside));
+            beside = NULL;
+        }
         json_decref(m);
         json_decref(r);
     }
@@ -212,14 +218,13 @@ static void carry(uint32_t world, bool from_disk, bool to_disk) {
     for (uint32_t i = 0; i < story.n; i++)
         json_array_append_new(prompt, json_integer(story.ids[i]));
     fresh = generate(c, "fresh", prompt, MORE, false);
-    /* It is in use while it is read. */
+    /* It goes on while it is read. */
     json_t *side = json_copy(prompt);
     json_array_append_new(side, json_integer(99));
     json_t *busy = json_pack("{s:s, s:s, s:o, s:i, s:b}", "cmd", "submit", "name", "beside",
                              "prompt_ids", side, "max_tokens", 400, "ignore_eos", 1);
-    json_decref(ask(c, busy));
+    export_all(c, session, busy);
     json_decref(busy);
-    export_all(c, session);
     json_decref(client_call(c, "{'cmd':'cancel','name':'beside'}"));
     door_client_close(c);
     server_end(&f);
@@ -271,7 +276,7 @@ START_TEST(test_refused) {
     json_t *prompt = ids_of(begin, 4);
     first = generate(c, "a", prompt, STORY, true);
     longest(c, session);
-    export_all(c, session);
+    export_all(c, session, NULL);
     json_t *r =
         client_call(c, "{'cmd':'export','session':'%s','offset':%zu}", session, file_bytes + 1);
     ck_assert_str_eq(reply_field(r), "offset");

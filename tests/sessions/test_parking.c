@@ -16,6 +16,7 @@ static struct {
     bool restores;
 } job[PAGES];
 static uint32_t n_jobs, n_used;
+static bool early;
 static uint32_t ids[IDS];
 
 static void begin(bool restores, uint32_t page, uint32_t place) {
@@ -204,6 +205,30 @@ START_TEST(test_two_wait_for_one_record) {
 }
 END_TEST
 
+/* The first of three that wait has come and gone when the second's page comes: the third still
+ * reads the place, so the page that is there stays. */
+START_TEST(test_three_wait_for_one_record) {
+    struct ses_answer answer;
+    early = true;
+    open_book(true);
+    for (uint32_t slot = 0; slot < 3; slot++)
+        EXPECT_EQ(admit(slot, 5, 5, &answer), SES_RESTORING);
+    EXPECT_EQ(n_jobs, 3);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        finish(true);
+        EXPECT(ready(&answer));
+        EXPECT_EQ(answer.admitted.slot, slot);
+        EXPECT_EQ(answer.admitted.matched, 4);
+        if (slot == 0)
+            release(0, 5, 0);
+    }
+    release(1, 5, 1);
+    release(2, 5, 1);
+    close_book();
+    early = false;
+}
+END_TEST
+
 START_TEST(test_parking_may_fail_or_be_overtaken) {
     open_book(false);
     struct ses_answer answer;
@@ -322,6 +347,7 @@ int main(void) {
     tcase_add_test(tcase, test_comes_back);
     tcase_add_test(tcase, test_bad_record);
     tcase_add_test(tcase, test_two_wait_for_one_record);
+    tcase_add_test(tcase, test_three_wait_for_one_record);
     tcase_add_test(tcase, test_parking_may_fail_or_be_overtaken);
     tcase_add_test(tcase, test_admit_waits_for_parking);
     tcase_add_test(tcase, test_early_copies_hold_up_nobody);

@@ -10,6 +10,7 @@
 
 #include "lanes/engine.h"
 #include "tests/sessions/fake_disk.h"
+#include "tests/sim/visitor.h"
 
 enum {
     SC_REQUESTS_MAX = 40,
@@ -17,7 +18,8 @@ enum {
     SC_CONTEXT_MAX = 160,
     SC_TIMER_SUBMIT = 1 << 16,
     SC_TIMER_CANCEL = 2 << 16,
-    SC_TIMER_DRAIN = 3 << 16
+    SC_TIMER_DRAIN = 3 << 16,
+    SC_TIMER_FLUSH = 4 << 16
 };
 
 enum sc_state { SC_NEW, SC_SUBMITTED, SC_ACCEPTED, SC_OVER };
@@ -53,6 +55,7 @@ struct scenario {
     uint32_t over;
     bool draining, drained, forgotten, counted;
     struct sc_leaver leaver;
+    struct visitor visitor;
     struct ses_counted books;
     bool failed;
     struct scenario_result *result;
@@ -188,9 +191,20 @@ static void sc_submit(struct act_ctx *ctx, struct scenario *s, uint32_t i) {
         act_timer_arm(ctx, sc_below(s, 2000000), SC_TIMER_CANCEL + i);
 }
 
+/* The last words, when nobody asks for anything any more. */
+static void sc_flush(struct act_ctx *ctx, struct scenario *s) {
+    s->visitor.leave = true;
+    if (s->visitor.asking)
+        act_timer_arm(ctx, 1000, SC_TIMER_FLUSH);
+    else
+        ACT_SEND(ctx, s->memory, ses, flush, .token = 3);
+}
+
 static void sc_on_timer(struct act_ctx *ctx, struct scenario *s, uint64_t cookie) {
     uint32_t i = cookie & 0xffff;
-    if (cookie >= SC_TIMER_DRAIN) {
+    if (cookie >= SC_TIMER_FLUSH) {
+        sc_flush(ctx, s);
+    } else if (cookie >= SC_TIMER_DRAIN) {
         s->draining = true;
         ACT_SEND(ctx, s->planner, lane, drain, .deadline_ns = sc_below(s, 2000000));
     } else if (cookie >= SC_TIMER_CANCEL) {
@@ -356,7 +370,7 @@ static void sc_receive(struct act_ctx *ctx, void *state, const struct act_msg *m
         if (s->drained || s->over < s->n) /* the answer to an early drain; the last one counts */
             break;
         s->drained = true;
-        ACT_SEND(ctx, s->memory, ses, flush, .token = 3);
+        sc_flush(ctx, s);
         break;
     case ses_KIND_flushed: /* what is on its way to a tier can be forgotten only then */
         if (s->disk && s->life == 0) {
@@ -541,6 +555,12 @@ static void sc_judge_graphs(struct scenario *s) {
 
 static void sc_judge(struct scenario *s) {
     sc_judge_graphs(s);
+    if (s->visitor.wrong != NULL)
+        sc_fail(s, s->visitor.wrong, 0, s->visitor.steps, 0);
+    s->result->exported += s->visitor.exported;
+    s->result->imported += s->visitor.imported;
+    s->result->forgotten += s->visitor.forgotten;
+    s->result->pinned += s->visitor.pinned;
     for (uint32_t i = 0; i < s->n; i++)
         if (s->req[i].state != SC_OVER)
             sc_fail(s, "never ended", i + 1, s->req[i].state, 0);
@@ -574,6 +594,10 @@ static bool sc_life(uint64_t seed, bool disk, uint32_t life, struct scenario_res
         s->leaver.s = s;
         if (sc_below(s, 4) == 0)
             act_spawn(s->rt, &sc_leaver_kind, &s->leaver, 0);
+        s->visitor.rng = seed;
+        s->visitor.memory = s->memory;
+        if (seed % 4 == 3) /* among them all with a disk */
+            act_spawn(s->rt, &visitor_kind, &s->visitor, 0);
         act_rt_run(s->rt);
         sc_judge(s);
         result->trace = result->trace * 31 + act_sim_trace(s->rt);

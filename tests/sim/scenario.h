@@ -17,7 +17,8 @@ struct scenario_result {
     uint64_t from_ram, from_disk; /* of resumed */
     uint64_t from_restart;        /* of from_disk, by an engine that was opened anew */
     uint64_t retried;             /* rounds that failed */
-    uint64_t replays;             /* steps of ranks that were replays of graphs */
+    uint64_t exported, imported, forgotten, pinned; /* sessions, by a visitor */
+    uint64_t replays;                               /* steps of ranks that were replays of graphs */
     struct status_note note;
 };
 

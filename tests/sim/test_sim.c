@@ -48,6 +48,10 @@ START_TEST(sim_many_seeds) {
         sum.refused += r.refused;
         sum.retried += r.retried;
         sum.replays += r.replays;
+        sum.exported += r.exported;
+        sum.imported += r.imported;
+        sum.forgotten += r.forgotten;
+        sum.pinned += r.pinned;
         sum.drafted += r.drafted;
         sum.accepted += r.accepted;
     }
@@ -65,6 +69,9 @@ START_TEST(sim_many_seeds) {
            (unsigned long long)sum.cancelled, (unsigned long long)sum.failed,
            (unsigned long long)sum.refused, (unsigned long long)sum.retried,
            (unsigned long long)sum.replays);
+    printf("by a visitor: %llu exported, %llu imported, %llu forgotten, %llu pinned\n",
+           (unsigned long long)sum.exported, (unsigned long long)sum.imported,
+           (unsigned long long)sum.forgotten, (unsigned long long)sum.pinned);
     ck_assert_uint_eq(bad, 0);
     if (!sim_replay) { /* the scenarios reach what they are for */
         ck_assert_uint_gt(sum.resumed, 0);
@@ -78,6 +85,10 @@ START_TEST(sim_many_seeds) {
         ck_assert_uint_gt(sum.retried, 0);
         ck_assert_uint_gt(sum.failed, 0);
         ck_assert_uint_gt(sum.replays, 0);
+        ck_assert_uint_gt(sum.exported, 0);
+        ck_assert_uint_gt(sum.imported, 0);
+        ck_assert_uint_gt(sum.forgotten, 0);
+        ck_assert_uint_gt(sum.pinned, 0);
     }
 }
 END_TEST
