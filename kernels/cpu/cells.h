@@ -9,6 +9,8 @@
 #include "kernels/cpu/cells_avx512.h"
 #elif defined(KRN_ISA_AVX2)
 #include "kernels/cpu/cells_avx2.h"
+#elif defined(KRN_ISA_NEON)
+#include "kernels/cpu/cells_neon.h"
 #else
 #include "kernels/cpu/cells_plain.h"
 #endif

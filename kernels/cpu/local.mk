@@ -8,7 +8,7 @@ libkernels_a_SOURCES += kernels/approx.c kernels/approx.h kernels/draw.c kernels
 	kernels/cpu/bf16_selftest.c kernels/cpu/product_bf16.h kernels/cpu/product_close.h \
 	kernels/oracle_bf16.c kernels/oracle_cuda.c kernels/step16.h kernels/step16.c kernels/cpu/attend.h kernels/cpu/attend_bf16.h kernels/cpu/attend_f32.h \
 	kernels/cpu/cells.h kernels/cpu/cells_avx2.h kernels/cpu/cells_avx512.h \
-	kernels/cpu/cells_plain.h kernels/cpu/q8.h kernels/cpu/q8_dot_avx2.h \
+	kernels/cpu/cells_plain.h kernels/cpu/cells_neon.h kernels/cpu/q8.h kernels/cpu/q8_dot_avx2.h kernels/cpu/q8_dot_neon.h \
 	kernels/cpu/q8_dot_plain.h kernels/cpu/q8_dot_vnni.h kernels/cpu/q8_entries.h \
 	kernels/cpu/q8_plain.c kernels/cpu/q8_round.h kernels/cpu/q8_round_avx512.h \
 	kernels/cpu/q8_row.h kernels/cpu/q8_forms.c kernels/cpu/q8_selftest.c kernels/cpu/draw_passes.h kernels/cpu/isa_scalar.c \

@@ -16,6 +16,8 @@
 #include "kernels/cpu/q8_dot_vnni.h"
 #elif defined(KRN_ISA_AVX2)
 #include "kernels/cpu/q8_dot_avx2.h"
+#elif defined(KRN_ISA_NEON)
+#include "kernels/cpu/q8_dot_neon.h"
 #else
 #include "kernels/cpu/q8_dot_plain.h"
 #endif
