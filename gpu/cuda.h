@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Private to the CUDA device's files: open_cuda.c (life, memory), device_cuda.c (steps, answers),
- * pages_cuda.c (streams, events, pages), pack_cuda.c (weights and stages), image_cuda.c (a plan as
- * kernels read it), step_cuda.c (the launches of a forward pass), graphs_cuda.c (their capture).
- * All of it belongs to the rank's thread.
+ * pages_cuda.c (streams, events, pages), pack_cuda.c (weights and stages), experts_cuda.c
+ * (mixtures), image_cuda.c (a plan as kernels read it), step_cuda.c (the launches of a forward
+ * pass), graphs_cuda.c (their capture). All of it belongs to the rank's thread.
  */
 #ifndef GPU_CUDA_H
 #define GPU_CUDA_H
@@ -81,8 +81,8 @@ struct cuda {
     gpu_cu_ptr_t rope[2];              /* of all layers, of windowed ones */
     gpu_cu_ptr_t tokens, bad, last, secret, image, answer;
     struct cuda_answer at;
-    uint32_t image_bytes;
-    uint32_t logits_stride;
+    struct cuda_mixture mix; /* of models with experts */
+    uint32_t image_bytes, logits_stride;
     uint32_t heads, kv_heads; /* of this rank */
     struct krn_cuda_kv kv;    /* layer_off 0 */
     uint64_t layer_bytes;

@@ -7,6 +7,7 @@
 #include "kernels/cuda/attend.h"
 #include "kernels/cuda/attend_bf16.h"
 #include "kernels/cuda/embed.h"
+#include "kernels/cuda/experts.h"
 #include "kernels/cuda/final.h"
 #include "kernels/cuda/gate.h"
 #include "kernels/cuda/norm.h"
@@ -24,11 +25,27 @@ enum cuda_stage_kind {
     CUDA_ROPE,
     CUDA_ATTEND,
     CUDA_GATE,
+    CUDA_EXPERTS,
     CUDA_FINAL,
     CUDA_LOGITS,
     CUDA_PRODUCT_BF16, /* numerics.md 16 */
     CUDA_ATTEND_BF16,
     CUDA_LOGITS_BF16
+};
+
+/* The launches of a mixture (experts_cuda.c), without what a chunk of rows sets. */
+struct cuda_experts {
+    uint32_t n; /* experts */
+    struct krn_cuda_route route;
+    struct krn_cuda_place place;
+    struct krn_cuda_experts inner, down; /* gate, up and the gate; down */
+    struct krn_cuda_mix mix;
+};
+
+/* Memory of mixtures, of one chunk of rows but for chosen and weight. */
+struct cuda_mixture {
+    uint64_t chosen, weight, slot_row, slot_of, tiles, n_tiles, inner, one;
+    uint32_t rows, ld_inner, ld_one; /* of a chunk at most */
 };
 
 struct cuda_stage {
@@ -40,13 +57,14 @@ struct cuda_stage {
         struct krn_cuda_rope rope;
         struct krn_cuda_attend attend;
         struct krn_cuda_gate gate;
+        struct cuda_experts experts;
         struct krn_cuda_product_bf16 product_bf16;
         struct krn_cuda_attend_bf16 attend_bf16;
     } a;
     bool packs;                     /* PRODUCT_BF16: its rows are packed first */
     struct krn_cuda_rows_bf16 rows; /* how; also of LOGITS_BF16 */
-    bool reduce;                    /* PRODUCT: into the partial sums, which `sum` closes */
-    struct krn_cuda_sum sum;        /* of a reduced product */
+    bool reduce;             /* PRODUCT, EXPERTS: into the partial sums, which `sum` closes */
+    struct krn_cuda_sum sum; /* of a reduced product */
 };
 
 /* Rows, draws and seqs that a sequence of launches has room for: few values of each, so that few

@@ -10,8 +10,8 @@
 #include <xxhash.h>
 
 #include "actors/check.h"
+#include "gpu/experts_cuda.h"
 #include "gpu/graphs_cuda.h"
-#include "gpu/pack_cuda.h"
 #include "gpu/pages_cuda.h"
 #include "gpu/selftest_cuda.h"
 
@@ -29,9 +29,11 @@ static enum status check_model(const struct krn_config *m, const struct krn_prof
         return status_say(note, STATUS_UNSUPPORTED,
                           "the CUDA device runs the profiles portable and cuda-bf16-sm90, not %s",
                           p->name);
-    if (m->experts != 0)
+    if (m->experts != 0 && bf16)
         return status_say(note, STATUS_UNSUPPORTED,
-                          "the CUDA device runs no mixture of experts (%u) yet", m->experts);
+                          "the CUDA device runs no mixture of experts (%u) in profile %s yet: take "
+                          "--profile portable",
+                          m->experts, p->name);
     if (m->head_dim % KRN_LANES != 0 || m->head_dim > KRN_HEAD_MAX)
         return status_say(note, STATUS_UNSUPPORTED,
                           "heads of %u: the CUDA device runs multiples of %d up to %d", m->head_dim,
@@ -141,7 +143,7 @@ static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
     const struct gpu_limits *l = &c->limits;
     uint32_t d = c->model.head_dim, world = c->config.world;
     uint64_t at = 0, rows = l->rows, both = rows > l->draws ? rows : l->draws;
-    uint32_t q = c->heads * d, kv = c->kv_heads * d, ffn = c->model.ffn / world;
+    uint32_t q = c->heads * d, kv = c->kv_heads * d, ffn = krn_dense_width(&c->model) / world;
     uint64_t logits = l->draws < CUDA_LOGITS_ROWS ? l->draws : CUDA_LOGITS_ROWS;
     if (c->bf16) { /* products write all rows of a shape */
         rows = both = (gpu_cuda_round_up((uint32_t)both) + 63) / 64 * 64;
@@ -155,6 +157,7 @@ static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
                                 [KRN_BUF_A] = q,
                                 [KRN_BUF_G] = ffn,
                                 [KRN_BUF_U] = ffn,
+                                [KRN_BUF_R] = c->model.experts,
                                 [KRN_BUF_L] = c->logits_stride * world};
     if (c->bf16) { /* one product leaves queries, keys and values side by side */
         width[KRN_BUF_Q] = q + 2 * kv;
@@ -184,6 +187,7 @@ static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
     c->answer = cut(base, &at, c->at.bytes, 1);
     for (int i = 0; i < (c->model.has_local_rope ? 2 : 1); i++)
         c->rope[i] = cut(base, &at, (uint64_t)c->model.context * d, sizeof(float));
+    at = gpu_cuda_place_experts(c, base, at);
     return c->bf16 ? gpu_cuda_place_bf16(c, base, at) : at;
 }
 

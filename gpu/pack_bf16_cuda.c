@@ -28,7 +28,7 @@ uint64_t gpu_cuda_place_bf16(struct cuda *c, gpu_cu_ptr_t base, uint64_t at) {
     uint32_t v = c->config.profile.virtual_ranks / world;
     c->packed[KRN_BUF_H] = cut(base, &at, krn_bf16_bytes(rows, m->hidden, 1));
     c->packed[KRN_BUF_A] = cut(base, &at, krn_bf16_bytes(rows, c->heads * m->head_dim, v));
-    c->packed[KRN_BUF_G] = cut(base, &at, krn_bf16_bytes(rows, m->ffn / world, v));
+    c->packed[KRN_BUF_G] = cut(base, &at, krn_bf16_bytes(rows, krn_dense_width(m) / world, v));
     c->table_bytes =
         (uint32_t)(sizeof(struct krn_cuda_attend_table) +
                    (c->limits.rows + c->limits.seqs) * sizeof(struct krn_cuda_attend_span));

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "actors/check.h"
-#include "gpu/pack_cuda.h"
+#include "gpu/experts_cuda.h"
 #include "kernels/approx.h"
 #include "kernels/cuda/fill.h"
 #include "kernels/quant/quant.h"
@@ -52,8 +52,7 @@ gpu_cu_ptr_t gpu_cuda_pack_vector(struct gpu_cuda_packer *p, const struct krn_te
     return out;
 }
 
-/* What a weight is packed as here: blocked formats become their exact f32 values. */
-static enum krn_dtype packed_type(const struct krn_tensor *t) {
+enum krn_dtype gpu_cuda_packed_type(const struct krn_tensor *t) {
     return t->dtype < KRN_DTYPES ? t->dtype : KRN_F32;
 }
 
@@ -107,9 +106,9 @@ void gpu_cuda_fill(struct gpu_cuda_packer *p, const struct krn_tensor *t, uint64
         p->status = gpu_launch(p->c->launcher, p->c->streams[GPU_STREAM_IN], &call, p->note);
 }
 
-static gpu_cu_ptr_t pack_matrix(struct gpu_cuda_packer *p, const struct krn_tensor *t,
-                                uint32_t row0, uint32_t n, uint32_t col0, uint32_t k) {
-    uint64_t block = krn_packed_bytes(packed_type(t), KRN_BLOCK, k);
+gpu_cu_ptr_t gpu_cuda_pack_matrix(struct gpu_cuda_packer *p, const struct krn_tensor *t,
+                                  uint32_t row0, uint32_t n, uint32_t col0, uint32_t k) {
+    uint64_t block = krn_packed_bytes(gpu_cuda_packed_type(t), KRN_BLOCK, k);
     uint32_t blocks = (n + KRN_BLOCK - 1) / KRN_BLOCK;
     gpu_cu_ptr_t out = gpu_cuda_take(p, blocks * block);
     CHECK(block <= CUDA_STAGING);
@@ -158,14 +157,14 @@ static void pack_product(struct gpu_cuda_packer *p, const struct krn_op *op, str
                                    .n = part.n,
                                    .k = part.k,
                                    .segments = part.segments,
-                                   .dtype = packed_type(op->w),
+                                   .dtype = gpu_cuda_packed_type(op->w),
                                    .add = op->add};
     if (op->w == p->table && part.col0 == 0 && part.k == op->k) {
         CHECK(part.row0 % KRN_BLOCK == 0 || part.n == 0);
         a->w = p->table_at + part.row0 / KRN_BLOCK *
                                  krn_packed_bytes((enum krn_dtype)a->dtype, KRN_BLOCK, part.k);
     } else {
-        a->w = pack_matrix(p, op->w, part.row0, part.n, part.col0, part.k);
+        a->w = gpu_cuda_pack_matrix(p, op->w, part.row0, part.n, part.col0, part.k);
     }
     gpu_cu_ptr_t bias = gpu_cuda_pack_vector(p, op->bias, part.row0, part.n, false);
     s->kind = logits ? CUDA_LOGITS : CUDA_PRODUCT;
@@ -183,14 +182,15 @@ static void pack_product(struct gpu_cuda_packer *p, const struct krn_op *op, str
 static void cut_embed(struct gpu_cuda_packer *p, const struct krn_op *op, struct cuda_stage *s) {
     struct cuda *c = p->c;
     p->table = op->w;
-    p->table_at = pack_matrix(p, op->w, 0, (uint32_t)op->w->dims[0], 0, (uint32_t)op->w->dims[1]);
+    p->table_at =
+        gpu_cuda_pack_matrix(p, op->w, 0, (uint32_t)op->w->dims[0], 0, (uint32_t)op->w->dims[1]);
     s->kind = CUDA_EMBED;
     s->a.embed = (struct krn_cuda_embed){.step = c->image,
                                          .last = c->last,
                                          .tokens = c->tokens,
                                          .w = p->table_at,
                                          .y = c->buf[op->dst],
-                                         .dtype = packed_type(op->w),
+                                         .dtype = gpu_cuda_packed_type(op->w),
                                          .k = (uint32_t)op->w->dims[1],
                                          .ldy = c->ld[op->dst],
                                          .scale = op->scale};
@@ -280,7 +280,7 @@ static bool cut_op(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t 
         cut_norm(p, op, left, s);
         return true;
     case KRN_OP_PRODUCT:
-        if (p->c->bf16)
+        if (p->c->bf16 && op->dst != KRN_BUF_R) /* routers are fp32 in every profile */
             *taken = gpu_cuda_product_bf16(p, op, left, s);
         else
             pack_product(p, op, s);
@@ -302,6 +302,9 @@ static bool cut_op(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t 
         return true;
     case KRN_OP_GATE:
         cut_gate(p, op, s);
+        return true;
+    case KRN_OP_EXPERTS:
+        gpu_cuda_cut_experts(p, op, s);
         return true;
     default:
         *taken = 0;
@@ -330,10 +333,18 @@ static enum status check_widths(const struct cuda *c, struct status_note *note) 
     uint32_t rows = c->bf16 ? KRN_BF16_SIDE : KRN_BLOCK;
     for (uint32_t i = 0; i < net->n_ops; i++) {
         const struct krn_op *op = &net->ops[i];
-        enum krn_dtype type = op->kind != KRN_OP_PRODUCT || c->bf16 ? KRN_F32 : packed_type(op->w);
-        if (op->kind == KRN_OP_PRODUCT && krn_packed_bytes(type, rows, op->k) > CUDA_STAGING)
+        const struct krn_tensor *w = op->w;
+        uint32_t k = op->k;
+        if (op->kind == KRN_OP_EXPERTS) {
+            k = op->n > op->k ? op->n : op->k;
+            w = op->experts[0].down;
+        } else if (op->kind != KRN_OP_PRODUCT) {
+            continue;
+        }
+        enum krn_dtype type = c->bf16 ? KRN_F32 : gpu_cuda_packed_type(w);
+        if (krn_packed_bytes(type, rows, k) > CUDA_STAGING)
             return status_say(note, STATUS_UNSUPPORTED,
-                              "op %u reads %u inputs: the CUDA device packs at most %u", i, op->k,
+                              "op %u reads %u inputs: the CUDA device packs at most %u", i, k,
                               (unsigned)(CUDA_STAGING / rows / sizeof(float)));
     }
     return STATUS_OK;

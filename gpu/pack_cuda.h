@@ -35,6 +35,11 @@ gpu_cu_ptr_t gpu_cuda_pack_vector(struct gpu_cuda_packer *p, const struct krn_te
 void gpu_cuda_fill(struct gpu_cuda_packer *p, const struct krn_tensor *t, uint64_t row0, uint32_t n,
                    uint32_t col0, uint32_t k, bool blocked, gpu_cu_ptr_t out);
 
+/* What a weight is packed as here: blocked formats become their exact f32 values. */
+enum krn_dtype gpu_cuda_packed_type(const struct krn_tensor *t);
+/* Rows [row0, row0 + n) and columns [col0, col0 + k) as blocks [block][k][16]. */
+gpu_cu_ptr_t gpu_cuda_pack_matrix(struct gpu_cuda_packer *p, const struct krn_tensor *t,
+                                  uint32_t row0, uint32_t n, uint32_t col0, uint32_t k);
 /* What follows the ranks' reduction of op's partial sums. */
 struct krn_cuda_sum gpu_cuda_sum_of(const struct cuda *c, const struct krn_op *op,
                                     gpu_cu_ptr_t bias);

@@ -4,7 +4,7 @@
  * ranks the host carries what they exchange, so a step then waits for its stream.
  */
 #include "actors/check.h"
-#include "gpu/cuda.h"
+#include "gpu/experts_cuda.h"
 
 /* 0, 1, 2, 4, 8, 16, then multiples of 32 and behind 128 of 128. */
 uint32_t gpu_cuda_round_up(uint32_t n) {
@@ -205,6 +205,9 @@ static enum status run_stage(struct cuda *c, const struct cuda_stage *s, const s
     case CUDA_GATE:
         krn_cuda_gate_call(&s->a.gate, shape->rows, &call);
         break;
+    case CUDA_EXPERTS:
+        TRY(gpu_cuda_run_experts(c, s, shape->rows, note));
+        return s->reduce ? run_reduce(c, s, n_rows, shape, note) : STATUS_OK;
     case CUDA_FINAL:
         return run_final(c, s, shape, note);
     case CUDA_PRODUCT_BF16:

@@ -4,61 +4,9 @@
  */
 #include "kernels/cuda/product.h"
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/chain.h"
 
 enum { PRODUCT_OUTPUTS = 64 };
-
-/* Two neighbouring weights. */
-CUDA_FN void product_load(const int dtype, const void *w, size_t at, float *w0, float *w1) {
-    if (dtype == KRN_F32) {
-        const float *p = (const float *)w + at;
-        *w0 = p[0];
-        *w1 = p[1];
-        return;
-    }
-    uint32_t both = *(const uint32_t *)(const void *)((const uint16_t *)w + at);
-    uint16_t lo = (uint16_t)both, hi = (uint16_t)(both >> 16);
-    *w0 = dtype == KRN_BF16 ? krn_widen_bf16(lo) : krn_widen_f16(lo);
-    *w1 = dtype == KRN_BF16 ? krn_widen_bf16(hi) : krn_widen_f16(hi);
-}
-
-struct product_four {
-    float v[4];
-};
-
-/* acc[r] continues with inputs [k0, k1) of rows x[r]. Four inputs at a time where rows are aligned
- * for that. */
-CUDA_FN void product_chain(const int R, const int dtype, const float *const *x, const void *w,
-                           uint32_t k0, uint32_t k1, const int four, float *acc0, float *acc1) {
-    uint32_t k = k0;
-    if (four != 0)
-        for (; k + 4 <= k1; k += 4) {
-            float w0[4], w1[4];
-            UNROLL for (int i = 0; i < 4; i++)
-                product_load(dtype, w, (size_t)(k + (uint32_t)i) * KRN_BLOCK, &w0[i], &w1[i]);
-            UNROLL for (int r = 0; r < R; r++) {
-#ifdef __CUDACC__
-                float4 f = *(const float4 *)(x[r] + k);
-                struct product_four xv = {{f.x, f.y, f.z, f.w}};
-#else
-                struct product_four xv;
-                memcpy(&xv, x[r] + k, sizeof xv);
-#endif
-                UNROLL for (int i = 0; i < 4; i++) {
-                    acc0[r] = fmaf(xv.v[i], w0[i], acc0[r]);
-                    acc1[r] = fmaf(xv.v[i], w1[i], acc1[r]);
-                }
-            }
-        }
-    for (; k < k1; k++) {
-        float w0, w1;
-        product_load(dtype, w, (size_t)k * KRN_BLOCK, &w0, &w1);
-        UNROLL for (int r = 0; r < R; r++) {
-            acc0[r] = fmaf(x[r][k], w0, acc0[r]);
-            acc1[r] = fmaf(x[r][k], w1, acc1[r]);
-        }
-    }
-}
 
 /* Neighbours first, left operand first; sums lie `step` apart. */
 CUDA_FN float product_tree(const float *sums, uint32_t step, uint32_t segments) {
@@ -107,7 +55,7 @@ CUDA_FN void product_body(const struct krn_cuda_product *a, const int R, const i
     }
     uint32_t len = a->k / a->segments;
     int four = (a->ldx % 4 == 0 && len % 4 == 0 && a->x % 16 == 0);
-    product_chain(R, dtype, x, w, segment * len, (segment + 1) * len, four, acc0, acc1);
+    krn_cuda_chain(R, dtype, x, w, segment * len, (segment + 1) * len, four, acc0, acc1);
     const unsigned char *only = KRN_CUDA_AT(const unsigned char, a->only);
     if (!split) {
         UNROLL for (int r = 0; r < R; r++) {

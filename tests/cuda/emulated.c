@@ -7,6 +7,7 @@
 #include "kernels/cuda/compare.cu"
 #include "kernels/cuda/draw.cu"
 #include "kernels/cuda/embed.cu"
+#include "kernels/cuda/experts.cu"
 #include "kernels/cuda/fill.cu"
 #include "kernels/cuda/final.cu"
 #include "kernels/cuda/gate.cu"
@@ -18,6 +19,24 @@
 
 /* EMULATED(kernel, its argument struct) */
 #define EMULATED_ALL(M)                                                                            \
+    M(krn_cuda_route, krn_cuda_route)                                                              \
+    M(krn_cuda_place, krn_cuda_place)                                                              \
+    M(krn_cuda_mix, krn_cuda_mix)                                                                  \
+    M(krn_cuda_experts_f32_1, krn_cuda_experts)                                                    \
+    M(krn_cuda_experts_f32_2, krn_cuda_experts)                                                    \
+    M(krn_cuda_experts_f32_4, krn_cuda_experts)                                                    \
+    M(krn_cuda_experts_f32_8, krn_cuda_experts)                                                    \
+    M(krn_cuda_experts_f32_16, krn_cuda_experts)                                                   \
+    M(krn_cuda_experts_f16_1, krn_cuda_experts)                                                    \
+    M(krn_cuda_experts_f16_2, krn_cuda_experts)                                                    \
+    M(krn_cuda_experts_f16_4, krn_cuda_experts)                                                    \
+    M(krn_cuda_experts_f16_8, krn_cuda_experts)                                                    \
+    M(krn_cuda_experts_f16_16, krn_cuda_experts)                                                   \
+    M(krn_cuda_experts_bf16_1, krn_cuda_experts)                                                   \
+    M(krn_cuda_experts_bf16_2, krn_cuda_experts)                                                   \
+    M(krn_cuda_experts_bf16_4, krn_cuda_experts)                                                   \
+    M(krn_cuda_experts_bf16_8, krn_cuda_experts)                                                   \
+    M(krn_cuda_experts_bf16_16, krn_cuda_experts)                                                  \
     M(krn_cuda_compare, krn_cuda_compare)                                                          \
     M(krn_cuda_embed, krn_cuda_embed)                                                              \
     M(krn_cuda_fill, krn_cuda_fill)                                                                \

@@ -239,6 +239,7 @@ END_TEST
 
 START_TEST(portable_of_a_world) {
     some_worlds(&truth_shapes[5], "portable", 4, 700);
+    some_worlds(&truth_shapes[TRUTH_MIXTURE], "portable", 2, 701);
 }
 END_TEST
 
