@@ -40,12 +40,17 @@ struct cuda_experts {
     struct krn_cuda_place place;
     struct krn_cuda_experts inner, down; /* gate, up and the gate; down */
     struct krn_cuda_mix mix;
+    /* cuda-bf16, in place of inner and down: */
+    bool bf16;
+    struct krn_cuda_experts_rows rows, rows_down;
+    struct krn_cuda_experts_bf16 gate, up, out;
 };
 
 /* Memory of mixtures, of one chunk of rows but for chosen and weight. */
 struct cuda_mixture {
     uint64_t chosen, weight, slot_row, slot_of, tiles, n_tiles, inner, one;
-    uint32_t rows, ld_inner, ld_one; /* of a chunk at most */
+    uint64_t up, packed, packed_inner; /* cuda-bf16 */
+    uint32_t rows, ld_inner, ld_one;   /* of a chunk at most */
 };
 
 struct cuda_stage {

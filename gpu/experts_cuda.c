@@ -40,6 +40,17 @@ uint64_t gpu_cuda_place_experts(struct cuda *c, gpu_cu_ptr_t base, uint64_t at) 
     x->n_tiles = cut(base, &at, 1, sizeof(uint32_t));
     x->inner = cut(base, &at, slots * x->ld_inner, sizeof(float));
     x->one = cut(base, &at, slots * segments * x->ld_one, sizeof(float));
+    if (!c->bf16)
+        return at;
+    /* A tile has as many slots as an expert has on average, or 64 of them. */
+    uint64_t tiles = slots / KRN_EXPERTS_TILE_BF16 + 2ull * c->model.experts;
+    tiles = tiles < slots ? tiles : slots;
+    x->up = cut(base, &at, slots * x->ld_inner, sizeof(float));
+    at = (at + 1023) / 1024 * 1024;
+    x->packed = cut(base, &at, tiles * krn_bf16_blocks(c->model.hidden, 1), KRN_BF16_TILE_BYTES);
+    x->packed_inner =
+        cut(base, &at, tiles * krn_bf16_blocks(c->model.ffn / c->config.world, segments),
+            KRN_BF16_TILE_BYTES);
     return at;
 }
 
@@ -53,18 +64,65 @@ static gpu_cu_ptr_t pack_all(struct gpu_cuda_packer *p, const struct krn_op *op,
                                                op->experts[e].down};
         const struct krn_tensor *t = of[which];
         one = e == 0 ? t : one;
-        if (t->dtype != one->dtype && p->status == STATUS_OK)
+        if (t->dtype != one->dtype && !p->c->bf16 && p->status == STATUS_OK)
             p->status = status_say(p->note, STATUS_UNSUPPORTED,
                                    "%s is stored otherwise than %s: the CUDA device needs one type "
                                    "for a layer's experts",
                                    t->name, one->name);
-        at = gpu_cuda_pack_matrix(p, t, part->row0, part->n, part->col0, part->k);
+        at = p->c->bf16 ? gpu_cuda_pack_tiles(p, &(struct krn_op){.w = t}, part)
+                        : gpu_cuda_pack_matrix(p, t, part->row0, part->n, part->col0, part->k);
         first = e == 0 ? at : first;
         if (e == 1)
             *stride = at - first;
         CHECK(at == first + e * *stride || p->status != STATUS_OK);
     }
     return first;
+}
+
+/* The same on tensor cores: inputs packed, gate and up apart, the gate where down's are packed. */
+static void cut_bf16(const struct cuda *c, struct cuda_experts *a, const struct gpu_shard *wide,
+                     const struct gpu_shard *down) {
+    const struct cuda_mixture *x = &c->mix;
+    a->bf16 = true;
+    a->rows = (struct krn_cuda_experts_rows){.tiles = x->tiles,
+                                             .n_tiles = x->n_tiles,
+                                             .slot_row = x->slot_row,
+                                             .x = a->inner.x,
+                                             .out = x->packed,
+                                             .ldx = a->inner.ldx,
+                                             .k = wide->k,
+                                             .segments = 1};
+    a->rows_down = (struct krn_cuda_experts_rows){.tiles = x->tiles,
+                                                  .n_tiles = x->n_tiles,
+                                                  .x = x->inner,
+                                                  .up = x->up,
+                                                  .out = x->packed_inner,
+                                                  .ldx = x->ld_inner,
+                                                  .k = down->k,
+                                                  .segments = down->segments};
+    a->gate = (struct krn_cuda_experts_bf16){.tiles = x->tiles,
+                                             .n_tiles = x->n_tiles,
+                                             .x = x->packed,
+                                             .w = a->inner.w,
+                                             .y = x->inner,
+                                             .w_stride = a->inner.w_stride,
+                                             .n = wide->n,
+                                             .ldy = x->ld_inner,
+                                             .k_blocks = krn_bf16_blocks(wide->k, 1),
+                                             .segments = 1};
+    a->up = a->gate;
+    a->up.w = a->inner.w2;
+    a->up.y = x->up;
+    a->out = (struct krn_cuda_experts_bf16){.tiles = x->tiles,
+                                            .n_tiles = x->n_tiles,
+                                            .x = x->packed_inner,
+                                            .w = a->down.w,
+                                            .y = x->one,
+                                            .w_stride = a->down.w_stride,
+                                            .n = down->n,
+                                            .ldy = x->ld_one,
+                                            .k_blocks = krn_bf16_blocks(down->k, down->segments),
+                                            .segments = down->segments};
 }
 
 void gpu_cuda_cut_experts(struct gpu_cuda_packer *p, const struct krn_op *op,
@@ -135,8 +193,9 @@ void gpu_cuda_cut_experts(struct gpu_cuda_packer *p, const struct krn_op *op,
     a->inner.w = pack_all(p, op, 0, &wide, &a->inner.w_stride);
     a->inner.w2 = pack_all(p, op, 1, &wide, &up_stride);
     a->down.w = pack_all(p, op, 2, &down, &a->down.w_stride);
-    if (p->status == STATUS_OK && op->experts[0].gate->dtype != op->experts[0].up->dtype &&
-        gpu_cuda_packed_type(op->experts[0].up) != a->inner.dtype)
+    if (c->bf16)
+        cut_bf16(c, a, &wide, &down);
+    else if (p->status == STATUS_OK && gpu_cuda_packed_type(op->experts[0].up) != a->inner.dtype)
         p->status = status_say(p->note, STATUS_UNSUPPORTED,
                                "%s is stored otherwise than %s: the CUDA device needs one type for "
                                "both",
@@ -149,22 +208,47 @@ static enum status launch(struct cuda *c, const struct krn_cuda_call *call,
     return gpu_launch(c->launcher, c->streams[GPU_STREAM_COMPUTE], call, note);
 }
 
+static enum status multiply(struct cuda *c, struct cuda_experts *a, uint32_t slots,
+                            struct status_note *note) {
+    struct krn_cuda_call call;
+    a->inner.tile = a->down.tile = a->place.tile;
+    krn_cuda_experts_call(&a->inner, slots, a->n, &call);
+    TRY(launch(c, &call, note));
+    krn_cuda_experts_call(&a->down, slots, a->n, &call);
+    return launch(c, &call, note);
+}
+
+static enum status multiply_bf16(struct cuda *c, struct cuda_experts *a, uint32_t slots,
+                                 struct status_note *note) {
+    struct krn_cuda_call call;
+    uint32_t tiles = krn_cuda_experts_tiles(slots, a->n, a->place.tile);
+    a->rows.tiles_max = a->rows_down.tiles_max = tiles;
+    a->gate.tiles_max = a->up.tiles_max = a->out.tiles_max = tiles;
+    krn_cuda_experts_rows_call(&a->rows, &call);
+    TRY(launch(c, &call, note));
+    krn_cuda_experts_bf16_call(&a->gate, &call);
+    TRY(launch(c, &call, note));
+    krn_cuda_experts_bf16_call(&a->up, &call);
+    TRY(launch(c, &call, note));
+    krn_cuda_experts_rows_call(&a->rows_down, &call);
+    TRY(launch(c, &call, note));
+    krn_cuda_experts_bf16_call(&a->out, &call);
+    return launch(c, &call, note);
+}
+
 /* Rows [first, first + rows) of the shape. */
 static enum status run_chunk(struct cuda *c, const struct cuda_experts *s, uint32_t first,
                              uint32_t rows, struct status_note *note) {
     struct cuda_experts a = *s;
     struct krn_cuda_call call;
-    uint32_t slots = rows * a.place.used;
+    uint32_t slots = rows * a.place.used, most = KRN_EXPERTS_TILE;
     a.place.first_row = a.mix.first_row = first;
     a.place.rows = a.mix.rows = rows;
-    a.place.tile = krn_cuda_experts_tile(rows, a.place.used, a.n);
-    a.inner.tile = a.down.tile = a.place.tile;
+    most = a.bf16 ? KRN_EXPERTS_TILE_BF16 : most;
+    a.place.tile = krn_cuda_experts_tile(rows, a.place.used, a.n, most);
     krn_cuda_place_call(&a.place, &call);
     TRY(launch(c, &call, note));
-    krn_cuda_experts_call(&a.inner, slots, a.n, &call);
-    TRY(launch(c, &call, note));
-    krn_cuda_experts_call(&a.down, slots, a.n, &call);
-    TRY(launch(c, &call, note));
+    TRY(a.bf16 ? multiply_bf16(c, &a, slots, note) : multiply(c, &a, slots, note));
     krn_cuda_mix_call(&a.mix, &call);
     return launch(c, &call, note);
 }

@@ -29,11 +29,6 @@ static enum status check_model(const struct krn_config *m, const struct krn_prof
         return status_say(note, STATUS_UNSUPPORTED,
                           "the CUDA device runs the profiles portable and cuda-bf16-sm90, not %s",
                           p->name);
-    if (m->experts != 0 && bf16)
-        return status_say(note, STATUS_UNSUPPORTED,
-                          "the CUDA device runs no mixture of experts (%u) in profile %s yet: take "
-                          "--profile portable",
-                          m->experts, p->name);
     if (m->head_dim % KRN_LANES != 0 || m->head_dim > KRN_HEAD_MAX)
         return status_say(note, STATUS_UNSUPPORTED,
                           "heads of %u: the CUDA device runs multiples of %d up to %d", m->head_dim,

@@ -145,6 +145,11 @@ static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct pack_grou
     return out;
 }
 
+gpu_cu_ptr_t gpu_cuda_pack_tiles(struct gpu_cuda_packer *p, const struct krn_op *op,
+                                 const struct gpu_shard *part) {
+    return pack_tiles(p, &(struct pack_group){.op = op, .n_ops = 1, .part = {*part}});
+}
+
 /* Biases of a group, one vector; groups have one only where they lie side by side. */
 static gpu_cu_ptr_t pack_biases(struct gpu_cuda_packer *p, const struct pack_group *g) {
     gpu_cu_ptr_t first = 0, next;

@@ -52,6 +52,9 @@ uint32_t gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *o
                                struct cuda_stage *s);
 /* Where a norm leaves packed rows for the products behind it; 0: somebody reads fp32. */
 gpu_cu_ptr_t gpu_cuda_norm_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left);
+/* This rank's part of a matrix as tiles; the same distance between any two of one shape. */
+gpu_cu_ptr_t gpu_cuda_pack_tiles(struct gpu_cuda_packer *p, const struct krn_op *op,
+                                 const struct gpu_shard *part);
 /* next: the ops behind it, up to the product that reads what it writes. */
 void gpu_cuda_attend_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
                           struct cuda_stage *s);

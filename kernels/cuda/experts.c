@@ -4,6 +4,7 @@
 #include "kernels/cuda/experts.h"
 
 #include "actors/check.h"
+#include "kernels/cuda/bf16_tile.h"
 
 enum { EXPERTS_OUTPUTS = 64, EXPERTS_WARPS = 4, EXPERTS_THREADS = 128, MIX_A_BLOCK = 1024 };
 
@@ -34,11 +35,38 @@ void krn_cuda_place_call(const struct krn_cuda_place *args, struct krn_cuda_call
                                    .args_bytes = sizeof *args};
 }
 
-uint32_t krn_cuda_experts_tile(uint32_t rows, uint32_t used, uint32_t n) {
+uint32_t krn_cuda_experts_tile(uint32_t rows, uint32_t used, uint32_t n, uint32_t most) {
     uint32_t mean = (rows * used + n - 1) / n, tile = 1;
-    while (tile < mean && tile < KRN_EXPERTS_TILE)
+    while (tile < mean && tile < most)
         tile *= 2;
     return tile;
+}
+
+uint32_t krn_cuda_experts_tiles(uint32_t slots, uint32_t n, uint32_t tile) {
+    uint64_t tiles = slots / tile + (uint64_t)(n < slots ? n : slots);
+    return tiles < slots ? (uint32_t)tiles : slots;
+}
+
+void krn_cuda_experts_rows_call(const struct krn_cuda_experts_rows *args,
+                                struct krn_cuda_call *call) {
+    *call = (struct krn_cuda_call){
+        .kernel = "krn_cuda_experts_rows",
+        .grid = {krn_bf16_blocks(args->k, args->segments), args->tiles_max, 1},
+        .block = {EXPERTS_THREADS, 1, 1},
+        .args = args,
+        .args_bytes = sizeof *args};
+}
+
+void krn_cuda_experts_bf16_call(const struct krn_cuda_experts_bf16 *args,
+                                struct krn_cuda_call *call) {
+    enum { STAGES = 3 };
+    *call = (struct krn_cuda_call){
+        .kernel = "krn_experts_bf16",
+        .grid = {(args->n + KRN_BF16_SIDE - 1) / KRN_BF16_SIDE, args->tiles_max, args->segments},
+        .block = {EXPERTS_THREADS, 1, 1},
+        .shared = STAGES * 2 * KRN_BF16_TILE_BYTES,
+        .args = args,
+        .args_bytes = sizeof *args};
 }
 
 void krn_cuda_experts_call(struct krn_cuda_experts *args, uint32_t slots, uint32_t experts,
@@ -47,9 +75,7 @@ void krn_cuda_experts_call(struct krn_cuda_experts *args, uint32_t slots, uint32
     CHECK(args->dtype < KRN_DTYPES && (args->w2 == 0 || args->segments == 1));
     while (1u << which < args->tile)
         which++;
-    /* Each expert's last tile may hold one slot. */
-    uint64_t tiles = slots / args->tile + (experts < slots ? experts : slots);
-    args->tiles_max = tiles < slots ? (uint32_t)tiles : slots;
+    args->tiles_max = krn_cuda_experts_tiles(slots, experts, args->tile);
     *call = (struct krn_cuda_call){
         .kernel = kernels[args->dtype][which],
         .grid = {(args->n + a_block - 1) / a_block, args->tiles_max, args->segments},

@@ -4,6 +4,7 @@
  */
 #include "kernels/cuda/experts.h"
 
+#include "kernels/cuda/bf16_tile.h"
 #include "kernels/cuda/chain.h"
 
 enum { EXPERTS_THREADS = 128, EXPERTS_OUTPUTS = 64, EXPERTS_WARPS = 4, MIX_THREADS = 256 };
@@ -190,6 +191,32 @@ EXPERTS(krn_cuda_experts_bf16_2, KRN_BF16, 2)
 EXPERTS(krn_cuda_experts_bf16_4, KRN_BF16, 4)
 EXPERTS(krn_cuda_experts_bf16_8, KRN_BF16, 8)
 EXPERTS(krn_cuda_experts_bf16_16, KRN_BF16, 16)
+
+/* One block of 64 columns of a tile: a thread an element after the other. */
+KRN_CUDA_KERNEL(krn_cuda_experts_rows, EXPERTS_THREADS)
+(const __grid_constant__ struct krn_cuda_experts_rows a) {
+    if (blockIdx.y >= *KRN_CUDA_AT(const uint32_t, a.n_tiles))
+        return;
+    const struct krn_cuda_tile *tile =
+        KRN_CUDA_AT(const struct krn_cuda_tile, a.tiles) + blockIdx.y;
+    const uint32_t *slot_row = KRN_CUDA_AT(const uint32_t, a.slot_row);
+    uint32_t part = a.k / a.segments, blocks = krn_bf16_blocks(a.k, a.segments);
+    uint32_t a_segment = blocks / a.segments, segment = blockIdx.x / a_segment;
+    uint32_t in = blockIdx.x % a_segment * KRN_BF16_SIDE, column = segment * part + in;
+    unsigned char *out = KRN_CUDA_AT(unsigned char, a.out) +
+                         ((size_t)blockIdx.y * blocks + blockIdx.x) * KRN_BF16_TILE_BYTES;
+    for (uint32_t i = threadIdx.x; i < tile->slots * KRN_BF16_SIDE; i += EXPERTS_THREADS) {
+        uint32_t r = i / KRN_BF16_SIDE, c = i % KRN_BF16_SIDE, slot = tile->first + r;
+        size_t at = (size_t)(a.slot_row != 0 ? slot_row[slot] : slot) * a.ldx + column + c;
+        float v = 0.0f; /* what fills the segment */
+        if (in + c < part) {
+            v = KRN_CUDA_AT(const float, a.x)[at];
+            if (a.up != 0)
+                v = experts_gate(v, KRN_CUDA_AT(const float, a.up)[at]);
+        }
+        *(uint16_t *)(void *)(out + krn_bf16_at(r, c)) = krn_cuda_bf16(v);
+    }
+}
 
 /* 13.4: experts inside a segment, then the tree. */
 KRN_CUDA_KERNEL(krn_cuda_mix, MIX_THREADS)(const __grid_constant__ struct krn_cuda_mix a) {

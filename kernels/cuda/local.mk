@@ -9,10 +9,10 @@ libkernels_a_SOURCES += kernels/cuda/call.h kernels/cuda/images.h \
 libkernels_a_SOURCES += kernels/cuda/bf16_tile.h kernels/cuda/rows_bf16.h kernels/cuda/rows_bf16.c \
 	kernels/cuda/product_bf16.h kernels/cuda/product_bf16.c kernels/cuda/oracle_bf16.h kernels/cuda/oracle_bf16.c \
 	kernels/cuda/attend_bf16.h kernels/cuda/attend_bf16.c
-EXTRA_DIST += kernels/cuda/tensor.cuh kernels/cuda/finish_bf16.cuh kernels/cuda/hopper.cuh kernels/cuda/ring.cuh kernels/cuda/wgmma.cuh kernels/cuda/attend_bf16.cuh \
+EXTRA_DIST += kernels/cuda/generic_bf16.cuh kernels/cuda/tensor.cuh kernels/cuda/finish_bf16.cuh kernels/cuda/hopper.cuh kernels/cuda/ring.cuh kernels/cuda/wgmma.cuh kernels/cuda/attend_bf16.cuh \
 	kernels/cuda/attend_narrow.cuh kernels/cuda/attend_wide.cuh
 RH_CUDA_FILES += kernels/cuda/embed.cu kernels/cuda/norm.cu kernels/cuda/product.cu kernels/cuda/pages.cu kernels/cuda/attend.cu \
-	kernels/cuda/experts.cu kernels/cuda/gate.cu kernels/cuda/sum.cu kernels/cuda/final.cu kernels/cuda/draw.cu \
+	kernels/cuda/experts.cu kernels/cuda/experts_bf16.cu kernels/cuda/gate.cu kernels/cuda/sum.cu kernels/cuda/final.cu kernels/cuda/draw.cu \
 	kernels/cuda/fill.cu kernels/cuda/rate_sm90a.cu
 libkernels_a_SOURCES += kernels/cuda/experts.h kernels/cuda/experts.c kernels/cuda/step.h kernels/cuda/device.h kernels/cuda/chain.h kernels/cuda/hash_device.h \
 	kernels/cuda/embed.h kernels/cuda/embed.c kernels/cuda/norm.h kernels/cuda/norm.c \

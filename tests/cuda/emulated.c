@@ -37,6 +37,7 @@
     M(krn_cuda_experts_bf16_4, krn_cuda_experts)                                                   \
     M(krn_cuda_experts_bf16_8, krn_cuda_experts)                                                   \
     M(krn_cuda_experts_bf16_16, krn_cuda_experts)                                                  \
+    M(krn_cuda_experts_rows, krn_cuda_experts_rows)                                                \
     M(krn_cuda_compare, krn_cuda_compare)                                                          \
     M(krn_cuda_embed, krn_cuda_embed)                                                              \
     M(krn_cuda_fill, krn_cuda_fill)                                                                \
@@ -78,7 +79,9 @@ EMULATED_ALL(EMULATED_RUN)
     {#kernel, sizeof(struct krn_cuda_product_bf16), emulated_bf16_product, true},
 #define EMULATED_ATTENTION(kernel, which)                                                          \
     {#kernel, sizeof(struct krn_cuda_attend_bf16), emulated_##which, true},
-const struct emulated emulated_kernels[] = {EMULATED_ALL(EMULATED_ENTRY) EMULATED_PRODUCTS(
-    EMULATED_PRODUCT) EMULATED_ATTENTIONS(EMULATED_ATTENTION){
-    "krn_rows_bf16", sizeof(struct krn_cuda_rows_bf16), emulated_bf16_rows, true}};
+const struct emulated emulated_kernels[] = {
+    EMULATED_ALL(EMULATED_ENTRY) EMULATED_PRODUCTS(EMULATED_PRODUCT)
+        EMULATED_ATTENTIONS(EMULATED_ATTENTION){"krn_rows_bf16", sizeof(struct krn_cuda_rows_bf16),
+                                                emulated_bf16_rows, true},
+    {"krn_experts_bf16", sizeof(struct krn_cuda_experts_bf16), emulated_bf16_experts, true}};
 const size_t emulated_kernels_n = sizeof emulated_kernels / sizeof emulated_kernels[0];

@@ -164,6 +164,25 @@ static void bf16_attend(const struct krn_cuda_attend_bf16 *a, bool wide) {
         bf16_span(a, &spans[i]);
 }
 
+static void bf16_experts(const struct krn_cuda_experts_bf16 *a) {
+    uint32_t n_tiles = *KRN_CUDA_AT(const uint32_t, a->n_tiles), each = a->k_blocks / a->segments;
+    const struct krn_cuda_tile *tiles = KRN_CUDA_AT(const struct krn_cuda_tile, a->tiles);
+    uint16_t *x = malloc(each * 64 * sizeof *x), *w = malloc(each * 64 * sizeof *w);
+    CHECK(x != NULL && w != NULL && n_tiles <= a->tiles_max);
+    for (uint32_t t = 0; t < n_tiles; t++)
+        for (uint32_t i = 0; i < tiles[t].slots * a->segments * a->n; i++) {
+            uint32_t n = i % a->n, s = i / a->n % a->segments, r = i / a->n / a->segments;
+            bf16_unpack(a->x, 64 * t + r, a->k_blocks, s * each, (s + 1) * each, x);
+            bf16_unpack(a->w + tiles[t].expert * a->w_stride, n, a->k_blocks, s * each,
+                        (s + 1) * each, w);
+            KRN_CUDA_AT(float, a->y)
+            [((uint64_t)(tiles[t].first + r) * a->segments + s) * a->ldy + n] =
+                krn_step16_chain(0.0f, x, w, each * 64);
+        }
+    free(x);
+    free(w);
+}
+
 /* Arguments as a launch has them, at any alignment. */
 #define EMULATED_BF16(name, type, call)                                                            \
     void emulated_##name(const void *args) {                                                       \
@@ -175,3 +194,4 @@ EMULATED_BF16(bf16_rows, krn_cuda_rows_bf16, bf16_rows(&a))
 EMULATED_BF16(bf16_product, krn_cuda_product_bf16, bf16_product(&a))
 EMULATED_BF16(bf16_narrow, krn_cuda_attend_bf16, bf16_attend(&a, false))
 EMULATED_BF16(bf16_wide, krn_cuda_attend_bf16, bf16_attend(&a, true))
+EMULATED_BF16(bf16_experts, krn_cuda_experts_bf16, bf16_experts(&a))

@@ -8,12 +8,14 @@
 #define TESTS_CUDA_EMULATED_BF16_H
 
 #include "kernels/cuda/attend_bf16.h"
+#include "kernels/cuda/experts.h"
 #include "kernels/cuda/rows_bf16.h"
 
 void emulated_bf16_rows(const void *args);
 void emulated_bf16_product(const void *args);
 void emulated_bf16_narrow(const void *args);
 void emulated_bf16_wide(const void *args);
+void emulated_bf16_experts(const void *args);
 
 /* By their names in product_bf16.c and attend_bf16.c. */
 #define EMULATED_PRODUCTS(M)                                                                       \

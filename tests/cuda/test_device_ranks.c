@@ -237,6 +237,12 @@ START_TEST(bf16_of_every_world) {
 }
 END_TEST
 
+START_TEST(bf16_of_mixtures) {
+    some_worlds(&truth_shapes[TRUTH_MIXTURE], "cuda-bf16-sm90", 1 | 2, 650);
+    some_worlds(&truth_shapes[TRUTH_SHAPES - 1], "cuda-bf16-sm90", 1, 651);
+}
+END_TEST
+
 START_TEST(portable_of_a_world) {
     some_worlds(&truth_shapes[5], "portable", 4, 700);
     some_worlds(&truth_shapes[TRUTH_MIXTURE], "portable", 2, 701);
@@ -304,6 +310,7 @@ int main(void) {
     tcase_add_test(tc, other_cores_are_refused);
     tcase_add_test(tc, bf16_of_every_family);
     tcase_add_test(tc, bf16_of_every_world);
+    tcase_add_test(tc, bf16_of_mixtures);
     tcase_add_test(tc, portable_of_a_world);
     tcase_add_test(tc, perturbed_company);
     suite_add_tcase(suite, tc);
