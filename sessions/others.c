@@ -142,7 +142,8 @@ static bool others_open(struct ses_store *s) {
     if (o == NULL)
         return false;
     o->store = s;
-    add_index(o, s->index, s->folder);
+    if (s->index != NULL)
+        add_index(o, s->index, s->folder);
     ses_store_beside(s, o, add_index);
     uint32_t slots = 64;
     while (slots < o->n * 2)
@@ -364,6 +365,45 @@ void ses_store_query(struct ses_store *s, struct ses_query *q) {
         forget(s, q);
     else
         tokens(s, q);
+}
+
+/* ---- without a server ---- */
+
+enum status ses_store_offline(const char *folder, void *self,
+                              void (*each)(void *self, const struct ses_other_row *row,
+                                           uint64_t tenant),
+                              struct status_note *note) {
+    char path[4096 + 16];
+    struct stat st;
+    struct ses_store *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory to list a store");
+    enum status status = STATUS_OK;
+    if ((size_t)snprintf(s->root, sizeof s->root, "%s", folder) >= sizeof s->root ||
+        stat(s->root, &st) != 0)
+        status = status_say(note, STATUS_NOT_FOUND, "%.300s: no such directory", folder);
+    /* Its own key is all zero, so all that there is counts as another's. */
+    snprintf(s->folder, sizeof s->folder, "%s", s->root);
+    snprintf(path, sizeof path, "%s/index", s->root);
+    bool own = status == STATUS_OK && stat(path, &st) == 0;
+    if (own)
+        status = ses_index_check(path, note);
+    if (own && status == STATUS_OK)
+        status = ses_index_open(path, true, &s->index, note);
+    if (status == STATUS_OK && !others_open(s))
+        status = status_say(note, STATUS_NO_MEMORY, "no memory to list %.300s", folder);
+    if (status == STATUS_OK && s->others->index == 0)
+        status = status_say(note, STATUS_NOT_FOUND, "%.300s holds no session store", folder);
+    for (uint32_t i = 0; status == STATUS_OK && i < s->others->n; i++) {
+        const struct other *one = &s->others->one[i];
+        struct ses_other_row row;
+        if (one->n_kids == 0 && row_of(s->others, one, &row))
+            each(self, &row, one->tenant);
+    }
+    others_free(s);
+    ses_index_close(s->index);
+    free(s);
+    return status;
 }
 
 static const char *const why_names[SES_WHYS] = {

@@ -63,6 +63,13 @@ struct ses_other_row {
     char text[SES_INDEX_TEXT]; /* what it was made by */
 };
 
+/* Every session of a store's directory, also beside a server that uses it; several ranks have a
+ * store each, and the first one's is listed. The rows' why means nothing. */
+enum status ses_store_offline(const char *folder, void *self,
+                              void (*each)(void *self, const struct ses_other_row *row,
+                                           uint64_t tenant),
+                              struct status_note *note);
+
 struct ses_counts {
     struct ses_counted pages;
     struct ses_tiers_counts tiers;

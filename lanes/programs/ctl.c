@@ -401,6 +401,8 @@ int program_ctl(int argc, char **argv) {
         return ctl_usage();
     c.timeout_ms = timeout_s * 1000;
     c.json = options_has(&c.o, OPT_json_lines);
+    if (options_has(&c.o, OPT_disk_cache))
+        return ctl_sessions_offline(&c);
     const char *url = options_text(&c.o, OPT_connect, NULL);
     if (url == NULL) {
         if (options_usual_url(usual, sizeof usual, &note) != STATUS_OK)

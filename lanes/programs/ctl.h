@@ -29,5 +29,7 @@ void ctl_print_error(const json_t *error);
 /* ctl sessions ...: args are the words behind it. */
 enum program_exit ctl_sessions(struct ctl *c, const char *const *args, uint32_t n);
 void ctl_sessions_help(FILE *to);
+/* The sessions of --disk-cache, without a server. */
+enum program_exit ctl_sessions_offline(const struct ctl *c);
 
 #endif

@@ -355,6 +355,46 @@ static enum program_exit import_from(struct ctl *c, const char *path) {
     return code;
 }
 
+/* ---- without a server ---- */
+
+static void offline_row(void *self, const struct ses_other_row *row, uint64_t tenant) {
+    const struct ctl *c = self;
+    char session[DOOR_SESSION_DIGITS + 1], size[32], whose[20];
+    if (options_has(&c->o, OPT_tenant) &&
+        tenant != door_tenant(options_text(&c->o, OPT_tenant, "")))
+        return;
+    door_session_text(&row->name, session);
+    size_text((int64_t)row->bytes, size, sizeof size);
+    snprintf(whose, sizeof whose, "%016" PRIx64, tenant);
+    if (c->json) {
+        json_t *v = json_pack("{s:s, s:i, s:i, s:I, s:b, s:I, s:s, s:s}", "session", session,
+                              "tokens", (int)row->tokens, "pages", (int)row->pages, "bytes",
+                              (json_int_t)row->bytes, "pinned", (int)row->pinned, "used",
+                              (json_int_t)row->use, "tenant", whose, "made_by", row->text);
+        ctl_print_json(v);
+        json_decref(v);
+        return;
+    }
+    printf("%-32s %9u %7u %8s  %-16s %s%s\n", session, row->tokens, row->pages, size,
+           tenant != 0 ? whose : "-", row->pinned ? "pinned " : "", row->text);
+}
+
+enum program_exit ctl_sessions_offline(const struct ctl *c) {
+    struct status_note note;
+    const struct options *o = &c->o;
+    if (strcmp(o->args[0], "sessions") != 0 || o->n_args > 2 ||
+        (o->n_args == 2 && strcmp(o->args[1], "list") != 0)) {
+        ctl_sessions_help(stderr);
+        return EXIT_USAGE;
+    }
+    if (!c->json)
+        printf("%-32s %9s %7s %8s  %-16s %s\n", "session", "tokens", "pages", "size", "tenant",
+               "made by");
+    enum status s = ses_store_offline(options_text(o, OPT_disk_cache, ""), (void *)(uintptr_t)c,
+                                      offline_row, &note);
+    return s == STATUS_OK ? EXIT_DONE : ctl_fail(&note, program_exit_of(s));
+}
+
 /* ---- words ---- */
 
 void ctl_sessions_help(FILE *to) {
@@ -374,7 +414,9 @@ void ctl_sessions_help(FILE *to) {
         "                    and settings; it then resumes as if it had been computed here\n"
         "  rebuild [NAME...] compute sessions anew that are stored under another model, profile,\n"
         "                    number of ranks or layout, by requests of the lowest priority;\n"
-        "                    without a NAME all that the list shows as of no use here\n");
+        "                    without a NAME all that the list shows as of no use here\n\n"
+        "With --disk-cache DIR the list is read from that directory, without a server or\n"
+        "beside one; tenants are shown by their numbers.\n");
 }
 
 enum program_exit ctl_sessions(struct ctl *c, const char *const *args, uint32_t n) {

@@ -14,6 +14,7 @@
 #include "lanes/door/door.h"
 #include "lanes/programs/loading.h"
 #include "lanes/programs/options.h"
+#include "sessions/reason.h"
 
 enum {
     SERVE_QUEUE = 512,
@@ -205,6 +206,43 @@ static void serve_raise_files(void) {
     setrlimit(RLIMIT_NOFILE, &files);
 }
 
+/* What memory did for requests, and the disk for memory; after the runtime has stopped. */
+static void serve_say_sessions(const struct serve *s) {
+    const struct lane_counters *c = lane_engine_counters(s->engine);
+    uint64_t device = c->resumed - c->resumed_ram - c->resumed_disk;
+    fprintf(stderr,
+            "roundhouse: resumed %" PRIu64 " tokens: %" PRIu64 " from the device, %" PRIu64
+            " from RAM, %" PRIu64 " from disk; requests:",
+            c->resumed, device, c->resumed_ram, c->resumed_disk);
+    for (int i = 0; i < SES_REASONS; i++)
+        if (c->reasons[i] > 0)
+            fprintf(stderr, " %s %" PRIu64, ses_reason_name((enum ses_reason)i), c->reasons[i]);
+    fputc('\n', stderr);
+    if (!lane_engine_has_disk(s->engine))
+        return;
+    struct ses_store_counts d;
+    lane_engine_store_counts(s->engine, &d);
+    const struct {
+        const char *name;
+        uint64_t n;
+    } odd[] = {{"refused by budget or floor", d.refused},
+               {"input or output errors", d.io_errors},
+               {"damaged headers", d.bad_header},
+               {"damaged pages", d.bad_sum},
+               {"short reads", d.short_reads},
+               {"lost segments", d.lost_segments},
+               {"senseless entries", d.bad_entries},
+               {"dropped by compaction", d.dropped}};
+    fprintf(stderr,
+            "roundhouse: disk cache: %" PRIu64 " pages stored, %" PRIu64 " loaded, %" PRIu64
+            " erased, %" PRIu64 " compactions, %.1f MiB",
+            d.stored, d.loaded, d.erased, d.compactions, (double)d.bytes / (1 << 20));
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        if (odd[i].n > 0)
+            fprintf(stderr, ", %" PRIu64 " %s", odd[i].n, odd[i].name);
+    fputc('\n', stderr);
+}
+
 static enum program_exit serve_run(struct serve *s) {
     if (pthread_create(&s->signals, NULL, serve_signals, s) != 0) {
         fprintf(stderr, "roundhouse: no thread for signals\n");
@@ -227,6 +265,8 @@ static enum program_exit serve_run(struct serve *s) {
     if (!s->quiet)
         fprintf(stderr, "roundhouse: drained, %u requests cancelled at the deadline\n",
                 s->cancelled);
+    if (!s->quiet)
+        serve_say_sessions(s);
     return EXIT_DONE;
 }
 

@@ -172,7 +172,19 @@ START_TEST(test_rebuild) {
     }
     ctl(0, "other world", "sessions --tenant t");
     ck_assert_ptr_null(strstr(out.text, "other virtual_ranks"));
+    command_run(&out, "ctl sessions --disk-cache %s/a --tenant t 2>&1", folder); /* beside it */
+    ck_assert_int_eq(out.code, 0);
+    ck_assert_ptr_nonnull(strstr(out.text, "1 virtual ranks, 1 ranks"));
+    ck_assert_ptr_nonnull(strstr(out.text, "virtual ranks, 2 ranks"));
     end_server(pid, SIGTERM);
+    command_run(&out, "ctl sessions list --disk-cache %s/a --tenant nobody --json", folder);
+    ck_assert(out.code == 0 && out.bytes == 0);
+    command_run(&out, "ctl sessions --disk-cache %s/a/index 2>&1", folder);
+    ck_assert(out.code == 66 && strstr(out.text, "holds no session store") != NULL);
+    command_run(&out, "ctl sessions --disk-cache %s/b 2>&1", folder);
+    ck_assert(out.code == 66 && strstr(out.text, "no such directory") != NULL);
+    command_run(&out, "ctl sessions forget x --disk-cache %s/a 2>&1", folder);
+    ck_assert_int_eq(out.code, 64);
 }
 END_TEST
 
