@@ -250,6 +250,11 @@ static enum status options_device(const struct options *o, enum lane_device *out
         return status_say(
             note, STATUS_BAD_REQUEST,
             "--isa names a CPU's instructions and --device cuda a GPU: leave one out");
+    /* prove asks both kinds: its axis threads is the CPU's. */
+    if (*out == LANE_DEVICE_CUDA && options_has(o, OPT_threads) && o->program != P_PROVE)
+        return status_say(
+            note, STATUS_BAD_REQUEST,
+            "--threads is of the CPU device and --device cuda names a GPU: leave one out");
     return STATUS_OK;
 }
 

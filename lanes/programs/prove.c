@@ -279,6 +279,10 @@ static enum status prove_write_json(const struct prove *p, const char *path,
                   "sessions", (int)p->n_sessions, "seed", (json_int_t)p->seed, "device", p->device,
                   "device_words", p->device_words);
     CHECK(j != NULL);
+    if (strcmp(p->device, "cpu") != 0 && !p->axes[PROVE_THREADS]) { /* nothing ran on a CPU team */
+        json_object_del(json_object_get(j, "machine"), "isa");
+        json_object_del(json_object_get(j, "machine"), "threads");
+    }
     FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     bool ok = f != NULL && json_dumpf(j, f, JSON_INDENT(2) | JSON_PRESERVE_ORDER) == 0 &&
               fputc('\n', f) != EOF;

@@ -43,6 +43,8 @@ static const struct {
     {"run --device-cache 0% hello", 64, "'0%' is no size and no percentage from 1% to 100%"},
     {"run --device-cache 5%5 hello", 64, "'5%5' is not a whole number"},
     {"run --profile cuda-bf16-sm90 --device cpu hello", 64, "runs on a GPU: --device cuda"},
+    {"run --device cuda --threads 2 hello", 64, "--threads is of the CPU device"},
+    {"run --device cuda --isa scalar hello", 64, "--isa names a CPU's instructions"},
     {"run --virtual-ranks 3 hello", 64, "3"},
     {"run --profile fast hello", 64, "portable"},
     {"run --ranks 3 hello", 64, "3 ranks were asked for"},
