@@ -17,15 +17,19 @@ static float rounded(float x) {
         return copysignf(0.0f, x);
     if (!(size <= 3.4028234663852886e38f))
         return x; /* infinite or NaN */
+    if ((krn_bits(x) & 0xffff) == 0)
+        return x; /* has no more bits than a bf16 */
     int e;
     double m = frexp((double)size, &e); /* [0.5, 1): eight bits of it stay */
     return copysignf((float)ldexp(nearbyint(m * 256.0), e - 8), x);
 }
 
-/* 15.3: a value already rounded to fp32, and the same as far as fp64 holds it. */
-static inline float flushed(float r, double exact) {
-    if (!(fabsf(r) <= 0x1p-126f) || r == 0.0f)
-        return r;
+/* 15.3 asks of a value rounded to fp32 what it is as far as fp64 holds it: for these alone. */
+static inline bool is_tiny(float r) {
+    return fabsf(r) <= 0x1p-126f && r != 0.0f;
+}
+
+static float flushed(float r, double exact) {
     int e;
     double m = frexp(fabs(exact), &e);
     double free = ldexp(nearbyint(m * 0x1p24), e - 24);
@@ -33,7 +37,8 @@ static inline float flushed(float r, double exact) {
 }
 
 static inline float flushed_fma(float a, float b, float c) {
-    return flushed(fmaf(a, b, c), fma((double)a, (double)b, (double)c));
+    float r = fmaf(a, b, c);
+    return is_tiny(r) ? flushed(r, fma((double)a, (double)b, (double)c)) : r;
 }
 
 static float as_operand(float x) {
@@ -43,7 +48,8 @@ static float as_operand(float x) {
 static inline float flushed_add(float a, float b) {
     a = as_operand(a);
     b = as_operand(b);
-    return flushed(a + b, (double)a + (double)b);
+    float r = a + b;
+    return is_tiny(r) ? flushed(r, (double)a + (double)b) : r;
 }
 
 /* K-steps of inputs [begin, end), the last one filled up with zeros. */

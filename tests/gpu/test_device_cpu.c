@@ -228,8 +228,11 @@ int main(void) {
     tcase_add_test(tc, test_isas);
     tcase_add_loop_test(tc, test_profiles, 1, 5); /* profile 0 is what the other tests run */
     tcase_add_test(tc, test_virtual_ranks);
-    tcase_add_loop_test(tc, test_company, 0, 2);
     tcase_add_test(tc, test_shared_prefix);
     suite_add_tcase(suite, tc);
+    TCase *company = tcase_create("company");
+    tcase_set_timeout(company, 300);
+    tcase_add_loop_test(company, test_company, 0, 2);
+    suite_add_tcase(suite, company);
     return test_run(suite);
 }

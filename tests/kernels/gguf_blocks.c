@@ -31,13 +31,22 @@ uint32_t gguf_block_bytes(enum krn_dtype type) {
     return kinds[type].bytes;
 }
 
-static double half_value(const unsigned char *p) {
-    unsigned h = p[0] | (unsigned)p[1] << 8;
+static double half_of(unsigned h) {
     double sign = (h & 0x8000) != 0 ? -1.0 : 1.0;
     int exponent = (int)(h >> 10 & 31);
     if (exponent == 31)
         return (h & 1023) != 0 ? NAN : sign * INFINITY;
     return sign * (exponent == 0 ? ldexp(h & 1023, -24) : ldexp(1024 + (h & 1023), exponent - 25));
+}
+
+/* Scales are read for every code that is tried: each half is worked out once. */
+static double half_value(const unsigned char *p) {
+    static double values[1 << 16];
+    static bool known;
+    for (unsigned h = 0; !known && h < 1 << 16; h++)
+        values[h] = half_of(h);
+    known = true;
+    return values[p[0] | (unsigned)p[1] << 8];
 }
 
 /* Towards zero, also among the subnormal numbers; what is above the greatest becomes it. */
@@ -89,19 +98,15 @@ static struct place place_of(enum krn_dtype type, uint32_t i) {
     }
 }
 
+/* No part of a code crosses a byte. */
 static int get_bits(const unsigned char *block, uint32_t bit, uint32_t n) {
-    int value = 0;
-    for (uint32_t i = 0; i < n; i++)
-        value |= (block[(bit + i) / 8] >> (bit + i) % 8 & 1) << i;
-    return value;
+    return block[bit / 8] >> bit % 8 & ((1 << n) - 1);
 }
 
 static void put_bits(unsigned char *block, uint32_t bit, uint32_t n, int value) {
-    for (uint32_t i = 0; i < n; i++) {
-        unsigned char mask = (unsigned char)(1U << (bit + i) % 8);
-        unsigned char *byte = &block[(bit + i) / 8];
-        *byte = (unsigned char)((value >> i & 1) != 0 ? *byte | mask : *byte & ~mask);
-    }
+    int mask = ((1 << n) - 1) << bit % 8, byte = block[bit / 8];
+    CHECK(bit % 8 + n <= 8);
+    block[bit / 8] = (unsigned char)((byte & ~mask) | (value << bit % 8 & mask));
 }
 
 static int get_code(enum krn_dtype type, const unsigned char *block, uint32_t i) {
@@ -133,9 +138,39 @@ static void put_run(unsigned char *block, uint32_t r, uint32_t which, int value)
     put_bits(block, p.high, p.n_high, value >> p.n_low);
 }
 
-double gguf_value(enum krn_dtype type, const unsigned char *block, uint32_t i) {
+/* What element i of a blocked type is worth when this is its code. */
+static double value_of(enum krn_dtype type, const unsigned char *block, uint32_t i, int code) {
     static const int uneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
+    switch (type) {
+    case KRN_Q8_0:
+        return half_value(block) * (code < 128 ? code : code - 256);
+    case KRN_Q4_0:
+        return half_value(block) * (code - 8);
+    case KRN_Q5_0:
+        return half_value(block) * (code - 16);
+    case KRN_IQ4_NL:
+        return half_value(block) * uneven[code];
+    case KRN_Q4_1:
+    case KRN_Q5_1:
+        return half_value(block) * code + half_value(block + 2);
+    case KRN_Q4_K:
+    case KRN_Q5_K:
+        return half_value(block) * run_value(block, i / 32, 0) * code -
+               half_value(block + 2) * run_value(block, i / 32, 1);
+    case KRN_Q6_K: {
+        int scale = block[192 + i / 16];
+        return half_value(block + 208) * (scale < 128 ? scale : scale - 256) * (code - 32);
+    }
+    default:
+        break;
+    }
+    CHECK(!"a blocked type");
+    return 0;
+}
+
+double gguf_value(enum krn_dtype type, const unsigned char *block, uint32_t i) {
+    uint32_t bits;
     float plain;
     switch (type) {
     case KRN_F32:
@@ -143,38 +178,13 @@ double gguf_value(enum krn_dtype type, const unsigned char *block, uint32_t i) {
         return (double)plain;
     case KRN_F16:
         return half_value(block);
-    case KRN_BF16: {
-        const uint32_t bits = (uint32_t)block[0] << 16 | (uint32_t)block[1] << 24;
+    case KRN_BF16:
+        bits = (uint32_t)block[0] << 16 | (uint32_t)block[1] << 24;
         memcpy(&plain, &bits, sizeof plain);
         return (double)plain;
-    }
-    case KRN_Q8_0: {
-        int code = get_code(type, block, i);
-        return half_value(block) * (code < 128 ? code : code - 256);
-    }
-    case KRN_Q4_0:
-        return half_value(block) * (get_code(type, block, i) - 8);
-    case KRN_Q5_0:
-        return half_value(block) * (get_code(type, block, i) - 16);
-    case KRN_IQ4_NL:
-        return half_value(block) * uneven[get_code(type, block, i)];
-    case KRN_Q4_1:
-    case KRN_Q5_1:
-        return half_value(block) * get_code(type, block, i) + half_value(block + 2);
-    case KRN_Q4_K:
-    case KRN_Q5_K:
-        return half_value(block) * run_value(block, i / 32, 0) * get_code(type, block, i) -
-               half_value(block + 2) * run_value(block, i / 32, 1);
-    case KRN_Q6_K: {
-        int scale = block[192 + i / 16];
-        return half_value(block + 208) * (scale < 128 ? scale : scale - 256) *
-               (get_code(type, block, i) - 32);
-    }
     default:
-        break;
+        return value_of(type, block, i, get_code(type, block, i));
     }
-    CHECK(!"a type");
-    return 0;
 }
 
 static void bounds(const float *x, uint32_t n, double *low, double *high) {
@@ -247,8 +257,8 @@ static void put_scales(enum krn_dtype type, const float *x, unsigned char *block
 
 /* Codes [*first, *last] among which the nearest is: all, or a few around where a straight line
  * through two of them passes. */
-static void candidates(enum krn_dtype type, unsigned char *block, uint32_t i, double x, int *first,
-                       int *last) {
+static void candidates(enum krn_dtype type, const unsigned char *block, uint32_t i, double x,
+                       int *first, int *last) {
     const int top = kinds[type].top;
     *first = 0;
     *last = top;
@@ -259,10 +269,8 @@ static void candidates(enum krn_dtype type, unsigned char *block, uint32_t i, do
             *first = *last = (int)lround(fmax(-127, fmin(127, x / half_value(block)))) & 255;
         return;
     }
-    put_code(type, block, i, 0);
-    double at_0 = gguf_value(type, block, i);
-    put_code(type, block, i, top);
-    double step = (gguf_value(type, block, i) - at_0) / top;
+    double at_0 = value_of(type, block, i, 0);
+    double step = (value_of(type, block, i, top) - at_0) / top;
     if (step == 0)
         return;
     double guess = fmax(0, fmin(top, (x - at_0) / step));
@@ -283,8 +291,7 @@ void gguf_quantise(enum krn_dtype type, const float *x, unsigned char *block) {
         double error = INFINITY;
         candidates(type, block, i, (double)x[i], &first, &last);
         for (int code = first; code <= last; code++) {
-            put_code(type, block, i, code);
-            double off = fabs(gguf_value(type, block, i) - (double)x[i]);
+            double off = fabs(value_of(type, block, i, code) - (double)x[i]);
             if (off < error) {
                 error = off;
                 best = code;

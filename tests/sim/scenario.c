@@ -486,6 +486,10 @@ static void sc_set_disk(struct scenario *s, struct lane_engine_config *c) {
     if (sc_below(s, 4) == 0)
         f.shorter = 300;
     fake_disk_set(&f);
+    if (sc_below(s, 2) == 0) { /* little above the disk: it gives pages back in the same life too */
+        c->ram_cache = (2 + sc_below(s, 2)) * c->page_tokens;
+        c->kv_bytes = s->context + c->page_tokens;
+    }
     c->disk = fake_disk_open();
     c->disk_cache = sc_folder();
     c->disk_segment = (1 + sc_below(s, 6)) * 8192;

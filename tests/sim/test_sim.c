@@ -76,9 +76,7 @@ START_TEST(sim_many_seeds) {
     if (!sim_replay) { /* the scenarios reach what they are for */
         ck_assert_uint_gt(sum.resumed, 0);
         ck_assert_uint_gt(sum.from_ram, 0);
-        /* Few seeds bring few pages back from a disk before its restart. */
-        if (n >= 5000)
-            ck_assert_uint_gt(sum.from_disk, sum.from_restart);
+        ck_assert_uint_gt(sum.from_disk, sum.from_restart); /* some without a restart */
         ck_assert_uint_gt(sum.from_restart, 0);
         ck_assert_uint_gt(sum.accepted, 0);
         ck_assert_uint_gt(sum.cancelled, 0);
