@@ -12,7 +12,13 @@
 #include "sessions/query.h"
 #include "sessions/store_private.h"
 
-enum { COMPACTIONS_MAX = 4, STORE_COOKIE_GO_ON = 0, STORE_COOKIE_RETRY = 1, STORE_COOKIE_SLOW = 2 };
+enum {
+    COMPACTIONS_MAX = 4,
+    LOADS_FIRST = 64,
+    STORE_COOKIE_GO_ON = 0,
+    STORE_COOKIE_RETRY = 1,
+    STORE_COOKIE_SLOW = 2
+};
 static const uint64_t STORE_RETRY_NS = 1000000000, STORE_SLOW_NS = 5000000;
 
 /* ---- records ---- */
@@ -374,7 +380,10 @@ static void batch(struct ses_store *s) {
 
 bool ses_store_cycle(struct ses_store *s) {
     loads_on(s);
-    if (s->n_puts > 0 || (s->n_erases > 0 && !s->erases_wait) || s->marks_now)
+    /* A batch waits for its syncs, and lanes wait for loads: some of those first. */
+    bool reads = s->n_loading > 0 && s->passed < LOADS_FIRST;
+    s->passed = reads ? s->passed + 1 : 0;
+    if (!reads && (s->n_puts > 0 || (s->n_erases > 0 && !s->erases_wait) || s->marks_now))
         batch(s);
     else if (s->n_loading > 0)
         op_reap(s);

@@ -70,7 +70,7 @@ struct ses_store {
     struct {
         uint32_t number, slot;
     } get[SES_STORE_QUEUE];
-    uint32_t get_first, n_gets;
+    uint32_t get_first, n_gets, passed; /* passed: loads that went before a batch */
     struct store_put put[SES_STORE_QUEUE];
     uint32_t n_puts;
     uint32_t *erase; /* [n_numbers] */

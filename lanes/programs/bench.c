@@ -127,13 +127,13 @@ static enum status bench_all(struct bench *b, int argc, char **argv) {
     TRY(options_parse(P_BENCH, argc, argv, &b->o, &b->note));
     TRY(input_writable(options_text(&b->o, OPT_json, NULL), &b->note));
     b->progress = isatty(2) && !options_has(&b->o, OPT_quiet);
+    if (options_has(&b->o, OPT_tiers))
+        return bench_tiers(b);
     if (options_has(&b->o, OPT_shape))
         return bench_shape(b);
     if (options_has(&b->o, OPT_seed))
         return status_say(&b->note, STATUS_BAD_REQUEST,
                           "--seed makes the weights and prompts of --shape: give both or neither");
-    if (options_has(&b->o, OPT_tiers))
-        return bench_tiers(b);
     if (options_has(&b->o, OPT_svg))
         return status_say(&b->note, STATUS_BAD_REQUEST,
                           "--svg draws what --tiers measures: give both");

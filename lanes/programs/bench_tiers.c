@@ -23,9 +23,10 @@ enum {
     LENGTH_MOST = 16384,
     DECODE_PROMPT = 64,
     DECODE_NEW = 192,
-    DECODE_FROM = 8,    /* the first tokens are not timed */
-    BESIDE_EVERY = 12,  /* tokens of the decode between two requests beside it */
-    COST_LENGTH = 1024, /* of prompts with and without tiers */
+    DECODE_FROM = 8,      /* the first tokens are not timed */
+    BESIDE_EVERY = 12,    /* tokens of the decode between two requests beside it */
+    SHAPE_CONTEXT = 8192, /* of a shape, unless --context says */
+    COST_LENGTH = 1024,   /* of prompts with and without tiers */
     READ_DEPTH = 32
 };
 
@@ -494,13 +495,13 @@ static void size_all(struct tiers *t) {
     uint64_t tokens = 0;
     for (uint32_t i = 0; i < t->n_lengths; i++)
         tokens += t->length[i] + t->page_tokens;
-    tokens = (tokens + 3 * (uint64_t)most) * t->repeats + 16ull * (COST_LENGTH + most);
+    tokens = (tokens + 3 * (uint64_t)most) * t->repeats + 2 * (uint64_t)most;
     uint64_t pages = tokens / t->page_tokens + 256;
     t->config.kv_bytes = t->pool_pages * t->page_bytes;
     t->config.kv_percent = 0;
     t->config.ram_cache = pages * host;
     t->config.disk_cache = t->folder;
-    t->config.disk_budget = pages * t->record_bytes * 2;
+    t->config.disk_budget = pages * t->record_bytes + (pages * t->record_bytes) / 2;
     t->config.disk_floor = 0;
 }
 
@@ -541,6 +542,23 @@ static enum status write_svg(struct bench *b, const json_t *j) {
     return STATUS_OK;
 }
 
+/* Dimensions without files instead of a model. */
+static enum status take_shape(struct tiers *t) {
+    struct bench *b = t->b;
+    if (!options_has(&b->o, OPT_shape))
+        return STATUS_OK;
+    if (options_has(&b->o, OPT_model))
+        return status_say(&b->note, STATUS_BAD_REQUEST,
+                          "--shape takes the place of --model: leave one out");
+    TRY(options_u64(&b->o, OPT_seed, 0, UINT64_MAX, false, &b->seed, &b->note));
+    t->config.model_path = NULL;
+    t->config.shape = options_text(&b->o, OPT_shape, "");
+    t->config.seed = b->seed;
+    if (!options_has(&b->o, OPT_context))
+        t->config.context = SHAPE_CONTEXT;
+    return STATUS_OK;
+}
+
 static enum status tiers_all(struct tiers *t) {
     struct bench *b = t->b;
     float seconds = 20.0f;
@@ -548,13 +566,14 @@ static enum status tiers_all(struct tiers *t) {
     TRY(options_engine(&b->o, &t->config, &b->note));
     TRY(options_float(&b->o, OPT_seconds, 0.1f, 1e6f, &seconds, &b->note));
     TRY(input_writable(options_text(&b->o, OPT_svg, NULL), &b->note));
+    TRY(take_shape(t));
     TRY(make_folder(t));
     t->repeats = seconds >= 10 ? 5 : seconds >= 5 ? 3 : 1;
     t->config.disk_cache = NULL;
     t->config.ram_cache = 0;
     TRY(loading_engine(&t->config, options_has(&b->o, OPT_quiet), &b->engine, &b->note));
     size_all(t);
-    const char *model = options_text(&b->o, OPT_model, "fable-5m");
+    const char *model = options_text(&b->o, OPT_shape, options_text(&b->o, OPT_model, "fable-5m"));
     const char *slash = strrchr(model, '/');
     snprintf(title, sizeof title, "%s, profile %s, %s: %s", slash != NULL ? slash + 1 : model,
              lane_engine_profile(b->engine)->name, lane_engine_device_name(b->engine),

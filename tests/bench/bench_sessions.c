@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "sessions/book.h"
+#include "sessions/index.h"
 #include "sessions/trie.h"
 
 enum { PAGE = 64, TOKENS = 3000, SESSIONS = 400, SHARED = 1000, ROUNDS = 20 };
@@ -53,6 +54,54 @@ static void serve(struct ses_book *b, uint32_t s, uint32_t expected) {
 
 static void row(const char *what, double seconds, double times, double bare) {
     printf("%-40s %9.2f us  %6.1fx\n", what, seconds / times * 1e6, seconds / times / bare);
+}
+
+static bool count(void *self, const struct ses_record *r, const struct ses_where *where,
+                  uint32_t flags) {
+    (void)r;
+    (void)where;
+    (void)flags;
+    ++*(uint32_t *)self;
+    return true;
+}
+
+/* What a start has to look at: 100,000 stored sessions of one page each. */
+static void index_row(double bare) {
+    char folder[] = "/tmp/rh-bench-index-XXXXXX", command[128];
+    struct ses_index *x;
+    struct status_note note;
+    struct ses_key key = {.world = 1};
+    uint32_t tokens[PAGE] = {0}, n = 0;
+    uint64_t bad = 0;
+    if (mkdtemp(folder) == NULL || ses_index_open(folder, false, &x, &note) != STATUS_OK)
+        die("no index can be made in /tmp");
+    for (uint32_t i = 0; i < 100000; i++) {
+        tokens[0] = i;
+        const struct ses_record r = {.space = ses_space_of(&key, 0),
+                                     .name = {{i * 0x9e3779b97f4a7c15u, i}},
+                                     .n_tokens = PAGE,
+                                     .tokens = tokens};
+        const struct ses_where where = {.segment = 1 + i / 1000, .blocks = 50, .offset = i % 1000};
+        if (ses_index_put(x, &r, &where, 0, &note) != STATUS_OK ||
+            (i % 10000 == 9999 && ses_index_commit(x, &note) != STATUS_OK))
+            die(note.text);
+    }
+    uint64_t bytes = ses_index_bytes(x);
+    ses_index_close(x);
+    double start = now_s();
+    if (ses_index_check(folder, &note) != STATUS_OK)
+        die(note.text);
+    row("index of 100,000: every page checked", now_s() - start, 1, bare);
+    start = now_s();
+    if (ses_index_open(folder, true, &x, &note) != STATUS_OK ||
+        ses_index_each(x, &n, count, &bad, &note) != STATUS_OK || n != 100000 || bad != 0)
+        die("the index is not as it was left");
+    row("index of 100,000: opened and read", now_s() - start, 1, bare);
+    printf("index of a session: %llu bytes on disk\n", (unsigned long long)(bytes / 100000));
+    ses_index_close(x);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command) != 0)
+        die("a directory in /tmp stays");
 }
 
 int main(void) {
@@ -105,6 +154,7 @@ int main(void) {
     printf("found %u; books of a page: %llu bytes\n", found,
            (unsigned long long)(ses_trie_bytes(t) / 200000));
     ses_trie_close(t);
+    index_row(bare);
     ses_book_close(b);
     return 0;
 }

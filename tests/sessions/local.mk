@@ -64,3 +64,4 @@ tests_bench_bench_sessions_LDADD = $(RH_LIBS) $(RH_DEPS_LIBS)
 .PHONY: bench-sessions
 bench-sessions: tests/bench/bench_sessions$(EXEEXT)
 	./tests/bench/bench_sessions$(EXEEXT)
+EXTRA_DIST += tests/bench/fio_read
