@@ -164,21 +164,30 @@ static void bf16_attend(const struct krn_cuda_attend_bf16 *a, bool wide) {
         bf16_span(a, &spans[i]);
 }
 
+/* All slots of a tile over one segment. */
+static void bf16_tile(const struct krn_cuda_experts_bf16 *a, const struct krn_cuda_tile *tile,
+                      uint32_t t, uint32_t s, uint16_t *x, uint16_t *w) {
+    uint32_t each = a->k_blocks / a->segments, k = each * 64, b0 = s * each;
+    for (uint32_t r = 0; r < tile->slots; r++)
+        bf16_unpack(a->x, 64 * t + r, a->k_blocks, b0, b0 + each, x + (size_t)r * k);
+    for (uint32_t n = 0; n < a->n; n++) {
+        bf16_unpack(a->w + tile->expert * a->w_stride, n, a->k_blocks, b0, b0 + each, w);
+        for (uint32_t r = 0; r < tile->slots; r++) {
+            uint64_t row = (uint64_t)(tile->first + r) * a->segments + s;
+            KRN_CUDA_AT(float, a->y)
+            [row * a->ldy + n] = krn_step16_chain(0.0f, x + (size_t)r * k, w, k);
+        }
+    }
+}
+
 static void bf16_experts(const struct krn_cuda_experts_bf16 *a) {
-    uint32_t n_tiles = *KRN_CUDA_AT(const uint32_t, a->n_tiles), each = a->k_blocks / a->segments;
-    const struct krn_cuda_tile *tiles = KRN_CUDA_AT(const struct krn_cuda_tile, a->tiles);
-    uint16_t *x = malloc(each * 64 * sizeof *x), *w = malloc(each * 64 * sizeof *w);
+    uint32_t n_tiles = *KRN_CUDA_AT(const uint32_t, a->n_tiles);
+    size_t k = (size_t)a->k_blocks / a->segments * 64;
+    uint16_t *x = malloc(64 * k * sizeof *x), *w = malloc(k * sizeof *w);
     CHECK(x != NULL && w != NULL && n_tiles <= a->tiles_max);
     for (uint32_t t = 0; t < n_tiles; t++)
-        for (uint32_t i = 0; i < tiles[t].slots * a->segments * a->n; i++) {
-            uint32_t n = i % a->n, s = i / a->n % a->segments, r = i / a->n / a->segments;
-            bf16_unpack(a->x, 64 * t + r, a->k_blocks, s * each, (s + 1) * each, x);
-            bf16_unpack(a->w + tiles[t].expert * a->w_stride, n, a->k_blocks, s * each,
-                        (s + 1) * each, w);
-            KRN_CUDA_AT(float, a->y)
-            [((uint64_t)(tiles[t].first + r) * a->segments + s) * a->ldy + n] =
-                krn_step16_chain(0.0f, x, w, each * 64);
-        }
+        for (uint32_t s = 0; s < a->segments; s++)
+            bf16_tile(a, KRN_CUDA_AT(const struct krn_cuda_tile, a->tiles) + t, t, s, x, w);
     free(x);
     free(w);
 }

@@ -103,13 +103,17 @@ const struct truth_shape truth_shapes[TRUTH_SHAPES] = {
 };
 
 void truth_make(struct truth *t, const struct rig_model *m, uint64_t seed) {
+    truth_begin(t, m, seed, TRUTH_LENGTH);
+}
+
+void truth_begin(struct truth *t, const struct rig_model *m, uint64_t seed, uint32_t n) {
     struct status_note note = {{0}};
     struct krn_oracle *o;
     uint32_t vocab = m->model->config.vocab;
     float *row = malloc(vocab * sizeof *row);
     CHECK(row != NULL);
     rig_ok(krn_oracle_open(&m->net, &m->profile, TRUTH_CONTEXT, &o, &note), &note);
-    for (uint32_t i = 0; i < TRUTH_LENGTH; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         struct krn_drawn drawn;
         t->ids[i] = (uint32_t)(test_random(&seed) % vocab);
         CHECK(krn_oracle_feed(o, t->ids[i], row));

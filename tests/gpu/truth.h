@@ -32,5 +32,7 @@ struct truth {
 
 /* Ends the program when a value is not finite. */
 void truth_make(struct truth *t, const struct rig_model *m, uint64_t seed);
+/* The first n of them. */
+void truth_begin(struct truth *t, const struct rig_model *m, uint64_t seed, uint32_t n);
 
 #endif
