@@ -21,10 +21,14 @@ CUDA_FN void norm_read(const float *from, uint32_t n, float *v) {
     }
 }
 
+CUDA_FN void norm_put(const float *v, float *chunk) {
+    UNROLL for (uint32_t j = 0; j < NORM_EACH; j++) chunk[j * NORM_THREADS + threadIdx.x] = v[j];
+}
+
 CUDA_FN void norm_carry(const float *x, uint32_t n, float *chunk) {
     float v[NORM_EACH];
     norm_read(x, n, v);
-    UNROLL for (uint32_t j = 0; j < NORM_EACH; j++) chunk[j * NORM_THREADS + threadIdx.x] = v[j];
+    norm_put(v, chunk);
 }
 
 /* The lane's next values, while those before them are added. */
@@ -48,18 +52,20 @@ CUDA_FN float norm_lane(const float *chunk, uint32_t n, float acc) {
     return acc;
 }
 
-/* 1 / sqrt(mean of squares + eps) of x[0..n), by all threads of the block; the first chunk stays in
- * shared memory where it is the only one. */
+/* 1 / sqrt(mean of squares + eps) of x[0..n), by all threads of the block; its first chunk is in
+ * shared memory and stays there where it is the only one. */
 CUDA_FN float norm_factor(const float *x, uint32_t n, float eps, float *chunk, float *lanes,
                           float *factor) {
     float acc = 0.0f;
     for (uint32_t from = 0; from < n; from += NORM_CHUNK) {
         uint32_t len = n - from < NORM_CHUNK ? n - from : NORM_CHUNK;
-        norm_carry(x + from, len, chunk);
+        if (from > 0) {
+            __syncthreads();
+            norm_carry(x + from, len, chunk);
+        }
         __syncthreads();
         if (threadIdx.x < KRN_LANES)
             acc = norm_lane(chunk, len, acc);
-        __syncthreads();
     }
     if (threadIdx.x < KRN_LANES)
         lanes[threadIdx.x] = acc;
@@ -84,31 +90,43 @@ CUDA_FN void norm_write(const struct krn_cuda_norm *a, uint32_t row, uint32_t i,
     }
 }
 
+/* The row that row i of the result is of. */
+CUDA_FN const float *norm_row(const struct krn_cuda_norm *a, const struct krn_cuda_step *step,
+                              uint32_t row) {
+    if (a->drawn != 0)
+        row = KRN_CUDA_OF(struct krn_cuda_drawing, step, off_draws)[row].row;
+    return KRN_CUDA_AT(const float, a->x) + (size_t)row * a->ldx;
+}
+
+/* A block takes rows in strides; the next one is on its way while this one's lanes add. */
 KRN_CUDA_KERNEL(krn_cuda_norm, NORM_THREADS)(const __grid_constant__ struct krn_cuda_norm a) {
     __shared__ float chunk[NORM_CHUNK], lanes[KRN_LANES], factor;
     const struct krn_cuda_step *step = KRN_CUDA_STEP(a);
     const float *w = KRN_CUDA_AT(const float, a.w);
-    uint32_t row = blockIdx.x, from = row;
-    float weight[NORM_EACH];
+    float weight[NORM_EACH], ahead[NORM_EACH];
     norm_read(w, a.n, weight); /* no step writes them */
     krn_cuda_next();
     krn_cuda_before();
-    if (row >= (a.drawn != 0 ? step->n_draws : step->n_rows))
-        return;
-    if (a.drawn != 0)
-        from = KRN_CUDA_OF(struct krn_cuda_drawing, step, off_draws)[row].row;
-    const float *x = KRN_CUDA_AT(const float, a.x) + (size_t)from * a.ldx;
-    float r = norm_factor(x, a.n, a.eps, chunk, lanes, &factor);
-    for (uint32_t at = 0; at < a.n; at += NORM_CHUNK) {
-        uint32_t len = a.n - at < NORM_CHUNK ? a.n - at : NORM_CHUNK;
-        if (a.n > NORM_CHUNK) { /* each thread reads back what it carries itself */
-            norm_carry(x + at, len, chunk);
-            norm_read(w + at, len, weight);
-        }
-        UNROLL for (uint32_t j = 0; j < NORM_EACH; j++) {
-            uint32_t i = j * NORM_THREADS + threadIdx.x;
-            if (i < len)
-                norm_write(&a, row, at + i, (chunk[i] * r) * weight[j]);
+    uint32_t rows = a.drawn != 0 ? step->n_draws : step->n_rows;
+    if (blockIdx.x < rows)
+        norm_read(norm_row(&a, step, blockIdx.x), a.n, ahead);
+    for (uint32_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const float *x = norm_row(&a, step, row);
+        norm_put(ahead, chunk);
+        if (row + gridDim.x < rows)
+            norm_read(norm_row(&a, step, row + gridDim.x), a.n, ahead);
+        float r = norm_factor(x, a.n, a.eps, chunk, lanes, &factor);
+        for (uint32_t at = 0; at < a.n; at += NORM_CHUNK) {
+            uint32_t len = a.n - at < NORM_CHUNK ? a.n - at : NORM_CHUNK;
+            if (a.n > NORM_CHUNK) { /* each thread reads back what it carries itself */
+                norm_carry(x + at, len, chunk);
+                norm_read(w + at, len, weight);
+            }
+            UNROLL for (uint32_t j = 0; j < NORM_EACH; j++) {
+                uint32_t i = j * NORM_THREADS + threadIdx.x;
+                if (i < len)
+                    norm_write(&a, row, at + i, (chunk[i] * r) * weight[j]);
+            }
         }
     }
 }

@@ -440,3 +440,22 @@ void rowfn_cuda_fill(struct krn_cuda_fill *a, void *out, uint64_t bytes) {
     launch(&call);
     get(out, a->out, bytes);
 }
+
+void rowfn_cuda_norm(struct krn_cuda_norm *a, const float *x, const float *w, uint32_t rows,
+                     uint32_t blocks, float *y, void *packed, uint64_t packed_bytes) {
+    struct krn_cuda_call call;
+    struct image m = image_of(1, 0, 0);
+    begin();
+    m.head.n_rows = rows;
+    a->step = put(&m, sizeof m);
+    a->x = put(x, (uint64_t)rows * a->ldx * sizeof *x);
+    a->w = put(w, a->n * sizeof *w);
+    a->y = y != NULL ? room((uint64_t)rows * a->ldy * sizeof *y) : 0;
+    a->packed = put(packed, packed_bytes);
+    krn_cuda_norm_call(a, rows, &call);
+    call.grid[0] = blocks;
+    launch(&call);
+    if (y != NULL)
+        get(y, a->y, (uint64_t)rows * a->ldy * sizeof *y);
+    get(packed, a->packed, packed_bytes);
+}

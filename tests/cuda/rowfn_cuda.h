@@ -20,4 +20,9 @@ const char *rowfn_cuda_device(void);
 struct krn_cuda_fill;
 void rowfn_cuda_fill(struct krn_cuda_fill *a, void *out, uint64_t bytes);
 
+/* Norms of rows by so many blocks, as fp32 (y NULL: not) and as packed rows. */
+struct krn_cuda_norm;
+void rowfn_cuda_norm(struct krn_cuda_norm *a, const float *x, const float *w, uint32_t rows,
+                     uint32_t blocks, float *y, void *packed, uint64_t packed_bytes);
+
 #endif

@@ -5,7 +5,9 @@
 #include "tests/harness.h"
 
 #include "kernels/approx.h"
+#include "kernels/cuda/bf16_tile.h"
 #include "kernels/cuda/fill.h"
+#include "kernels/cuda/norm.h"
 #include "kernels/fill.h"
 #include "kernels/selftest.h"
 #include "tests/cuda/rowfn_cuda.h"
@@ -232,6 +234,46 @@ START_TEST(fills) {
 }
 END_TEST
 
+/* Norms of many rows, a block taking several: fp32 and packed, short rows and longer than a
+ * chunk. */
+START_TEST(norms_of_rows) {
+    static const uint32_t lengths[] = {64, 80, 1000, 4096, 4608, 9000};
+    struct kit_rand r = {.seed = 33};
+    for (uint32_t i = 0; i < 12; i++) {
+        uint32_t n = lengths[i % 6], count = 1 + kit_below(&r, 9),
+                 blocks = 1 + kit_below(&r, count);
+        bool wide = i % 2 == 0;
+        struct krn_cuda_norm a = {.n = n, .ldx = n + 16, .ldy = n, .eps = 1e-5f};
+        uint64_t bytes = krn_bf16_bytes(count, n, 1);
+        float *x = kit_floats((size_t)count * a.ldx), *w = kit_floats(n), *want = kit_floats(n);
+        float *y = kit_floats((size_t)count * n);
+        unsigned char *packed = kit_alloc(bytes);
+        for (uint32_t k = 0; k < count * a.ldx; k++)
+            x[k] = (float)kit_below(&r, 2000) * 0.01f - 10.0f;
+        for (uint32_t k = 0; k < n; k++)
+            w[k] = (float)kit_below(&r, 100) * 0.02f;
+        memset(packed, 0, bytes);
+        rowfn_cuda_norm(&a, x, w, count, blocks, wide ? y : NULL, packed, bytes);
+        for (uint32_t row = 0; row < count; row++) {
+            cpu->norm(x + (size_t)row * a.ldx, w, want, n, a.eps);
+            for (uint32_t k = 0; k < n; k++) {
+                uint16_t h;
+                memcpy(&h, packed + krn_bf16_place(row, k, n, krn_bf16_blocks(n, 1)), sizeof h);
+                ck_assert_msg(h == krn_round_bf16(want[k]), "norm %u, row %u, column %u", i, row,
+                              k);
+                if (wide)
+                    ck_assert(krn_bits(y[(size_t)row * n + k]) == krn_bits(want[k]));
+            }
+        }
+        free(x);
+        free(w);
+        free(want);
+        free(y);
+        free(packed);
+    }
+}
+END_TEST
+
 int main(void) {
     struct status_note note;
     if (!where_gpu() && where_sanitized()) {
@@ -255,6 +297,7 @@ int main(void) {
     tcase_add_test(tc, attention);
     tcase_add_test(tc, draws);
     tcase_add_test(tc, fills);
+    tcase_add_test(tc, norms_of_rows);
     suite_add_tcase(suite, tc);
     int result = test_run(suite);
     rowfn_cuda_close();
