@@ -3,7 +3,7 @@
  */
 #include "kernels/cuda/norm.h"
 
-enum { NORM_BLOCKS_MAX = 528 };
+enum { NORM_BLOCKS_MAX = 264 };
 
 void krn_cuda_norm_call(const struct krn_cuda_norm *args, uint32_t rows,
                         struct krn_cuda_call *call) {

@@ -31,19 +31,19 @@ CUDA_FN void norm_carry(const float *x, uint32_t n, float *chunk) {
     norm_put(v, chunk);
 }
 
-/* The lane's next values, while those before them are added. */
-CUDA_FN void norm_ahead(const float *chunk, uint32_t i, uint32_t n, float *v) {
-    UNROLL for (uint32_t j = 0; j < NORM_AHEAD; j++) v[j] =
-        i + j * KRN_LANES < n ? chunk[i + j * KRN_LANES] : 0.0f;
+CUDA_FN void norm_ahead(const float *chunk, uint32_t i, float *v) {
+    UNROLL for (uint32_t j = 0; j < NORM_AHEAD; j++) v[j] = chunk[i + j * KRN_LANES];
 }
 
-/* A lane's squares of a chunk, ascending; chunks are whole numbers of lanes. */
+/* A lane's squares of a chunk, ascending; chunks are whole numbers of lanes. Values are read while
+ * those before them are added: one warp alone waits for every read otherwise. */
 CUDA_FN float norm_lane(const float *chunk, uint32_t n, float acc) {
-    uint32_t i = threadIdx.x;
+    const uint32_t step = NORM_AHEAD * KRN_LANES;
+    uint32_t i = threadIdx.x, whole = n / step * step;
     float v[NORM_AHEAD], next[NORM_AHEAD];
-    norm_ahead(chunk, i, n, v);
-    for (; i + (NORM_AHEAD - 1) * KRN_LANES < n; i += NORM_AHEAD * KRN_LANES) {
-        norm_ahead(chunk, i + NORM_AHEAD * KRN_LANES, n, next);
+    norm_ahead(chunk, i, v);
+    for (; i < whole; i += step) {
+        norm_ahead(chunk, i + step < whole ? i + step : i, next);
         UNROLL for (uint32_t j = 0; j < NORM_AHEAD; j++) acc = fmaf(v[j], v[j], acc);
         UNROLL for (uint32_t j = 0; j < NORM_AHEAD; j++) v[j] = next[j];
     }
