@@ -53,8 +53,8 @@ struct krn_config;
 uint32_t krn_profile_virtual_ranks_max(const struct krn_config *config, uint32_t k_step);
 
 /* Fills the profile of that name (NULL: the default) for a model; virtual_ranks 0 takes the model's
- * largest. BAD_REQUEST names the limit, or the names that there are. Whether this machine can run
- * it is krn_matmul_open's to say. */
+ * largest, cut to what the profile usually has. BAD_REQUEST names the limit, or the names that
+ * there are. Whether this machine can run it is krn_matmul_open's to say. */
 enum status krn_profile_open(const char *name, const struct krn_config *config,
                              uint32_t virtual_ranks, struct krn_profile *out,
                              struct status_note *note);
