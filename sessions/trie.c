@@ -377,6 +377,8 @@ uint32_t ses_trie_named(const struct ses_trie *t, const struct ses_name *name) {
     return id;
 }
 
+static const uint64_t USE_MOST = UINT64_MAX / 2;
+
 uint32_t ses_trie_load(struct ses_trie *t, const struct ses_space *space, uint32_t parent,
                        const uint32_t *tokens, uint32_t n, uint64_t use,
                        const struct ses_name *name, ses_page_t place) {
@@ -392,10 +394,10 @@ uint32_t ses_trie_load(struct ses_trie *t, const struct ses_space *space, uint32
     uint32_t id = new_node(t, space, parent, tokens, n, place);
     struct ses_node *node = &t->node[id];
     node->away = true;
-    node->use = use;
+    node->use = use < USE_MOST ? use : USE_MOST; /* what is used from now on is newer */
     t->n_idle--;
-    if (use > t->clock)
-        t->clock = use;
+    if (node->use > t->clock)
+        t->clock = node->use;
     link_node(t, parent, id);
     return id;
 }

@@ -195,6 +195,30 @@ START_TEST(test_siblings) {
 }
 END_TEST
 
+/* Use is counted, no clock is asked: a time that goes backwards changes nothing, and stored use
+ * from whatever future is older than what is used from now on. */
+START_TEST(test_stored_use_is_the_past) {
+    const uint64_t stored[] = {0, 1, 1000, UINT64_MAX / 2, UINT64_MAX - 1, UINT64_MAX};
+    const struct ses_space space = {.tenant = 1};
+    uint32_t old[TOKENS] = {1, 2, 3, 4}, new[TOKENS] = {5, 6, 7, 8};
+    for (size_t i = 0; i < sizeof stored / sizeof *stored; i++) {
+        struct ses_trie *t = open_trie(4, TOKENS);
+        struct ses_name name = ses_trie_name_of(t, &space, 0, old, TOKENS);
+        uint32_t loaded = ses_trie_load(t, &space, 0, old, TOKENS, stored[i], &name, 1);
+        EXPECT(loaded != 0);
+        ses_trie_loaded(t);
+        struct ses_added added = ses_trie_add(t, &space, 0, new, TOKENS, 2);
+        for (int k = 0; k < 3; k++) {
+            ses_trie_touch(t, added.node);
+            EXPECT(ses_trie_use(t, added.node) > ses_trie_use(t, loaded));
+        }
+        ses_trie_touch(t, loaded);
+        EXPECT(ses_trie_use(t, loaded) > ses_trie_use(t, added.node));
+        ses_trie_close(t);
+    }
+}
+END_TEST
+
 START_TEST(test_refused) {
     struct ses_trie *t;
     struct status_note note;
@@ -216,6 +240,7 @@ int main(void) {
     tcase_add_test(tcase, test_keys_are_spaces);
     tcase_add_test(tcase, test_chosen_collisions);
     tcase_add_test(tcase, test_siblings);
+    tcase_add_test(tcase, test_stored_use_is_the_past);
     tcase_add_test(tcase, test_refused);
     suite_add_tcase(suite, tcase);
     return test_run(suite);
