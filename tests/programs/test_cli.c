@@ -276,7 +276,7 @@ START_TEST(cli_bench_tiers) {
     snprintf(command, sizeof command,
              "bench --tiers --context 640 --seconds 1 --quiet --json - --svg %s --disk-cache %s",
              path, folder);
-    command_run(&cli, command);
+    command_run(&cli, "%s", command);
     ck_assert_msg(cli.code == 0, "%s", cli.text);
     json_t *j = json_loads(cli.text, 0, NULL), *row;
     ck_assert_msg(j != NULL, "%s", cli.text);
