@@ -4,13 +4,15 @@
 #include "kernels/cuda/attend_bf16.h"
 
 enum {
-    NARROW_THREADS = 128,
+    NARROW_WARPS = 4,
     NARROW_BLOCKS_AN_SM = 2,
-    NARROW_SUMS_BYTES = (16 * 68 + 4 * 16) * 4,
+    NARROW90_WARPS = 8, /* and a warpgroup that loads; a block fills a multiprocessor */
     WIDE_THREADS = 256,
     STAGES = 3, /* one more in wide on Hopper */
     BARRIERS_BYTES = 1024,
-    SPLIT_BELOW_BLOCKS_AN_SM = 4 /* more (span, head) pairs than that fill the machine unsplit */
+    /* More (span, head) pairs than so many an SM fill the machine unsplit. */
+    SPLIT_BELOW = 4,
+    SPLIT_BELOW_90 = 1
 };
 
 /* Heads of one KV head that share a block, and how many such chunks there are. */
@@ -24,13 +26,12 @@ static uint32_t chunks(const struct krn_cuda_attend_bf16 *a, uint32_t lines) {
     return (a->heads / a->kv_heads + each - 1) / each;
 }
 
-/* On Hopper wide reads whole panels by wgmma; other heads go narrow there. */
 static int hopper(const struct krn_cuda_machine *m) {
     return m->major == 9 && m->minor == 0;
 }
 
-static int wide_possible(const struct krn_cuda_attend_bf16 *a, const struct krn_cuda_machine *m) {
-    return a->head_dim <= KRN_ATTEND_HEAD_WIDE && (!hopper(m) || a->head_dim % KRN_BF16_SIDE == 0);
+static int wide_possible(const struct krn_cuda_attend_bf16 *a) {
+    return a->head_dim <= KRN_ATTEND_HEAD_WIDE;
 }
 
 uint64_t krn_cuda_attend_work(uint32_t head_dim, uint32_t items_max) {
@@ -69,7 +70,7 @@ void krn_cuda_attend_cut(const struct krn_cuda_attend_bf16 *a, const struct krn_
     for (int wide = 1; wide >= 0; wide--)
         for (uint32_t i = 0; i < n_seqs; i++) {
             uint32_t each = wide ? wide_rows : narrow_rows;
-            if ((wide_possible(a, m) && seqs[i].rows >= wide_from) != wide)
+            if ((wide_possible(a) && seqs[i].rows >= wide_from) != wide)
                 continue;
             for (uint32_t r = 0; r < seqs[i].rows; r += each)
                 spans[n++] = (struct krn_cuda_attend_span){
@@ -81,7 +82,7 @@ void krn_cuda_attend_cut(const struct krn_cuda_attend_bf16 *a, const struct krn_
                 table->n_wide = n;
         }
     table->n_narrow = n - table->n_wide;
-    int few = table->n_narrow * a_segment < m->sms * SPLIT_BELOW_BLOCKS_AN_SM;
+    int few = table->n_narrow * a_segment < m->sms * (hopper(m) ? SPLIT_BELOW_90 : SPLIT_BELOW);
     for (struct krn_cuda_attend_span *s = spans + table->n_wide; s < spans + n; s++) {
         uint32_t items = segments_of(a, s) * a_segment;
         /* An item's place in the workspace is its number. */
@@ -91,33 +92,54 @@ void krn_cuda_attend_cut(const struct krn_cuda_attend_bf16 *a, const struct krn_
     }
 }
 
-/* On Hopper a warp more brings the tiles, through a ring with barriers. */
-int krn_cuda_attend_bf16_calls(const struct krn_cuda_attend_bf16 *a,
-                               const struct krn_cuda_machine *m, struct krn_cuda_call calls[2]) {
-    static const char *const narrow[2][3] = {
+static struct krn_cuda_call narrow_call(const struct krn_cuda_attend_bf16 *a,
+                                        const struct krn_cuda_machine *m) {
+    static const char *const names[2][3] = {
         {"krn_attend_bf16_narrow_64", "krn_attend_bf16_narrow_128", "krn_attend_bf16_narrow_256"},
         {"krn_attend_bf16_narrow90_64", "krn_attend_bf16_narrow90_128",
          "krn_attend_bf16_narrow90_256"}};
-    static const char *const wide[2][2] = {
+    uint32_t panels = krn_bf16_panels(a->head_dim), which = panels <= 2 ? panels - 1 : 2;
+    uint32_t tile = krn_bf16_kv_bytes(a->head_dim);
+    if (hopper(m))
+        return (struct krn_cuda_call){.kernel = names[1][which],
+                                      .grid = {m->sms, 1, 1},
+                                      .block = {32 * NARROW90_WARPS + 128, 1, 1},
+                                      .shared = BARRIERS_BYTES +
+                                                KRN_ATTEND_RING_BYTES / tile * tile +
+                                                KRN_ATTEND_EXCHANGE90(which < 2 ? 4 : 2),
+                                      .args = a,
+                                      .args_bytes = sizeof *a};
+    return (struct krn_cuda_call){.kernel = names[0][which],
+                                  .grid = {m->sms * NARROW_BLOCKS_AN_SM, 1, 1},
+                                  .block = {32 * NARROW_WARPS, 1, 1},
+                                  .shared = STAGES * tile + KRN_ATTEND_EXCHANGE,
+                                  .args = a,
+                                  .args_bytes = sizeof *a};
+}
+
+/* On Hopper whole panels go through wgmma, with a warpgroup more that brings the tiles; other heads
+ * take the kernel of any device. */
+static struct krn_cuda_call wide_call(const struct krn_cuda_attend_bf16 *a,
+                                      const struct krn_cuda_machine *m) {
+    static const char *const names[2][2] = {
         {"krn_attend_bf16_wide_64", "krn_attend_bf16_wide_128"},
         {"krn_attend_bf16_wide90_64", "krn_attend_bf16_wide90_128"}};
-    uint32_t panels = krn_bf16_panels(a->head_dim), which = panels <= 2 ? panels - 1 : 2;
-    uint32_t tile = krn_bf16_kv_bytes(a->head_dim), on = (uint32_t)hopper(m);
-    calls[0] =
-        (struct krn_cuda_call){.kernel = narrow[on][which],
-                               .grid = {m->sms * NARROW_BLOCKS_AN_SM, 1, 1},
-                               .block = {NARROW_THREADS + 32 * on, 1, 1},
-                               .shared = STAGES * tile + NARROW_SUMS_BYTES + on * BARRIERS_BYTES,
-                               .args = a,
-                               .args_bytes = sizeof *a};
-    if (!wide_possible(a, m))
+    uint32_t panels = krn_bf16_panels(a->head_dim), tile = krn_bf16_kv_bytes(a->head_dim);
+    uint32_t on = hopper(m) && a->head_dim % KRN_BF16_SIDE == 0;
+    return (struct krn_cuda_call){.kernel = names[on][panels - 1],
+                                  .grid = {m->sms, 1, 1},
+                                  .block = {WIDE_THREADS + 128 * on, 1, 1},
+                                  .shared = (STAGES + on) * tile + WIDE_THREADS * panels * 32 * 4 +
+                                            on * BARRIERS_BYTES,
+                                  .args = a,
+                                  .args_bytes = sizeof *a};
+}
+
+int krn_cuda_attend_bf16_calls(const struct krn_cuda_attend_bf16 *a,
+                               const struct krn_cuda_machine *m, struct krn_cuda_call calls[2]) {
+    calls[0] = narrow_call(a, m);
+    if (!wide_possible(a))
         return 1;
-    calls[1] = (struct krn_cuda_call){
-        .kernel = wide[on][which],
-        .grid = {m->sms, 1, 1},
-        .block = {WIDE_THREADS + 128 * on, 1, 1},
-        .shared = (STAGES + on) * tile + WIDE_THREADS * panels * 32 * 4 + on * BARRIERS_BYTES,
-        .args = a,
-        .args_bytes = sizeof *a};
+    calls[1] = wide_call(a, m);
     return 2;
 }

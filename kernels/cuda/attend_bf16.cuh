@@ -38,7 +38,7 @@ struct attend_item {
         return lo(0);
     }
     __device__ __forceinline__ uint32_t lo_most(void) const {
-        return lo(lines() - 1);
+        return window != 0 && hi_most() > window ? hi_most() - window : 0;
     }
     __device__ __forceinline__ uint32_t hi_least(void) const {
         return first_pos + 1;
@@ -127,24 +127,37 @@ static __device__ __forceinline__ uint32_t attend_seen(uint32_t pair, uint32_t j
     return pair & (low | high << 16);
 }
 
-/* THREADS threads, all of barrier `barrier`, make a tile's values fit for lines that do not see all
- * of its keys: what no line of the item sees becomes +0. True when a value that some of the lines
- * do not see (keys outside [lo_most, hi_least)) is not finite: it must not meet their zero
- * probabilities. */
+/* What no line of the item sees of a tile's values becomes +0, by THREADS threads, which meet
+ * before they read. */
+template <uint32_t THREADS>
+static __device__ __forceinline__ void attend_zero(const struct attend_item &t, uint32_t values,
+                                                   uint32_t base, uint32_t panels) {
+    uint32_t lo = t.lo_least(), hi = t.hi_most();
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x % THREADS; i < panels * ATTEND_TILE * 8; i += THREADS) {
+        uint32_t j = base + i / 8 % ATTEND_TILE;
+        if (j < lo || j >= hi)
+            asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(values + i * 16), "r"(0)
+                         : "memory");
+    }
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); /* wgmma reads them too */
+#endif
+}
+
+/* True when a value that some lines of THREADS threads, all of barrier `barrier`, do not see, but
+ * others of the item do (keys outside [lo_most, hi_least)), is not finite: it must not meet their
+ * zero probabilities. */
 template <uint32_t THREADS>
 static __device__ __forceinline__ bool
-attend_prepare(const struct attend_item &t, uint32_t values, uint32_t base, uint32_t panels,
-               uint32_t lo_most, uint32_t hi_least, uint32_t barrier) {
+attend_check(const struct attend_item &t, uint32_t values, uint32_t base, uint32_t panels,
+             uint32_t lo_most, uint32_t hi_least, uint32_t barrier) {
     uint32_t lo = t.lo_least(), hi = t.hi_most(), bad = 0;
 #pragma unroll 1
     for (uint32_t i = threadIdx.x % THREADS; i < panels * ATTEND_TILE * 8; i += THREADS) {
         uint32_t j = base + i / 8 % ATTEND_TILE, v[4], at = values + i * 16;
-        if (j >= lo_most && j < hi_least)
+        if ((j >= lo_most && j < hi_least) || j < lo || j >= hi)
             continue;
-        if (j < lo || j >= hi) {
-            asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
-            continue;
-        }
         asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
                      : "r"(at)
@@ -152,9 +165,6 @@ attend_prepare(const struct attend_item &t, uint32_t values, uint32_t base, uint
         for (uint32_t k = 0; k < 4; k++)
             bad |= (v[k] & 0x7f80u) == 0x7f80u || (v[k] & 0x7f800000u) == 0x7f800000u;
     }
-#if __CUDA_ARCH__ >= 900
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); /* wgmma reads them too */
-#endif
     uint32_t any;
     asm volatile("{\n\t.reg .pred mine, some;\n\t"
                  "setp.ne.u32 mine, %1, 0;\n\t"
@@ -164,6 +174,15 @@ attend_prepare(const struct attend_item &t, uint32_t values, uint32_t base, uint
                  : "r"(bad), "r"(barrier), "n"(THREADS)
                  : "memory");
     return any != 0;
+}
+
+/* Both, where all threads that read the tile do it. */
+template <uint32_t THREADS>
+static __device__ __forceinline__ bool
+attend_prepare(const struct attend_item &t, uint32_t values, uint32_t base, uint32_t panels,
+               uint32_t lo_most, uint32_t hi_least, uint32_t barrier) {
+    attend_zero<THREADS>(t, values, base, panels);
+    return attend_check<THREADS>(t, values, base, panels, lo_most, hi_least, barrier);
 }
 
 /* c = step16(c; p, v) line by line, each without the values that it does not see; j is the thread's

@@ -16,7 +16,17 @@
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/product_bf16.h"
 
-enum { KRN_ATTEND_LINES = 16, KRN_ATTEND_LINES_WIDE = 128, KRN_ATTEND_HEAD_WIDE = 128 };
+enum {
+    KRN_ATTEND_LINES = 16,
+    KRN_ATTEND_LINES_WIDE = 128,
+    KRN_ATTEND_HEAD_WIDE = 128,
+    KRN_ATTEND_RING_BYTES = 192 << 10 /* narrow on Hopper: tiles under way in a block */
+};
+
+/* Shared bytes that warps of narrow exchange: probabilities of sixteen lines, each warp's maxima;
+ * on Hopper for each tile of a step, rounded ones and factors too, and the items at hand. */
+enum { KRN_ATTEND_PITCH = 72, KRN_ATTEND_EXCHANGE = (KRN_ATTEND_PITCH + 4) * 16 * 4 };
+#define KRN_ATTEND_EXCHANGE90(tiles) ((tiles)*16 * (KRN_ATTEND_PITCH * 6 + 4) + 10 * 16 * 4 + 1024)
 
 /* Rows of one sequence at consecutive positions. */
 struct krn_cuda_attend_span {

@@ -86,15 +86,17 @@ static __device__ void wide_item(const struct krn_cuda_attend_bf16 &a, const str
         if (begins)
             w.begin();
         hopper_wait(r.full + 8 * r.stage, r.parity);
+        if (base < t.lo_least() || base + ATTEND_TILE > t.hi_most()) { /* of the item's ends */
+            attend_zero<WIDE_THREADS>(t, values, base, PANELS);
+            asm volatile("bar.sync 3, 256;" ::: "memory");
+        }
         if (here && keys.some(base)) {
             bool edge = keys.edge(base);
-            bool alone = edge && attend_prepare<128>(t, values, base, PANELS, keys.lo_most,
-                                                     keys.hi_least, 1 + threadIdx.x / 128);
+            bool alone = edge && attend_check<128>(t, values, base, PANELS, keys.lo_most,
+                                                   keys.hi_least, 1 + threadIdx.x / 128);
             wide_tile<PANELS>(w, t, line0, at, values, base, c2, edge, alone, lane);
         }
-        __syncwarp();
-        if (lane == 0)
-            hopper_arrive(r.empty + 8 * r.stage);
+        hopper_arrive(r.empty + 8 * r.stage);
         begins = (base + ATTEND_TILE) % a.segment == 0 || n + 1 == end;
         if (begins)
             m.take(t, line0, w, base / a.segment, a.segment, c2, lane);
@@ -108,7 +110,7 @@ template <int PANELS> static __device__ __forceinline__ void wide(const krn_cuda
     struct ring r = ring_at(shared, WIDE90_STAGES, stage_bytes, 1);
     float *merged = (float *)(shared + RING_BARRIERS_BYTES + WIDE90_STAGES * stage_bytes);
     if (threadIdx.x == 0)
-        ring_open(r, WIDE_THREADS / 32);
+        ring_open(r, WIDE_THREADS);
     __syncthreads();
     if (threadIdx.x >= WIDE_THREADS) {
         hopper_registers_less<24>();

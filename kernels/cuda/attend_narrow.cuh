@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Attention of cuda-bf16 for spans of up to sixteen lines (numerics.md 16.5): four warps share a
- * tile, each the scores of sixteen keys, then all probabilities against its own columns of V.
+ * Attention of cuda-bf16 for spans of up to sixteen lines (numerics.md 16.5): warps share a few
+ * tiles, each the scores of its own keys, then all probabilities against its own columns of V.
  */
 #ifndef KERNELS_CUDA_ATTEND_NARROW_CUH
 #define KERNELS_CUDA_ATTEND_NARROW_CUH
 
 #include "kernels/cuda/attend_bf16.cuh"
 
-enum { NARROW_THREADS = 128, NARROW_PITCH = 68 };
+/* Probabilities of a line in a tile: pairs without bank conflicts. */
+enum { NARROW_PITCH = KRN_ATTEND_PITCH };
 
-/* All threads that multiply. */
-static __device__ __forceinline__ void narrow_sync(void) {
-    asm volatile("bar.sync 1, 128;" ::: "memory");
+/* All of WARPS warps. */
+template <int WARPS, int BARRIER> static __device__ __forceinline__ void narrow_sync(void) {
+    asm volatile("bar.sync %0, %1;" ::"n"(BARRIER), "n"(32 * WARPS) : "memory");
 }
 
 /* An item, its segments, and where it lies among the items of its span. */
@@ -22,6 +23,7 @@ struct narrow_work {
     uint32_t item, item0, a_segment;
 };
 
+/* By a whole warp: 32 spans are looked at in one go. */
 static __device__ void narrow_find(const struct krn_cuda_attend_bf16 &a, uint32_t item,
                                    struct narrow_work *w) {
     const struct krn_cuda_attend_table *table =
@@ -30,11 +32,10 @@ static __device__ void narrow_find(const struct krn_cuda_attend_bf16 &a, uint32_
         (const struct krn_cuda_attend_span *)(table + 1) + table->n_wide;
     uint32_t low = 0, high = table->n_narrow; /* the last span whose first item is not behind */
     while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
-        if (s[middle].first_item <= item)
-            low = middle;
-        else
-            high = middle;
+        uint32_t each = (high - low + 31) / 32, at = low + threadIdx.x % 32 * each;
+        bool before = at < high && s[at].first_item <= item;
+        low += (31 - __clz(__ballot_sync(0xffffffffu, before))) * each;
+        high = min(high, low + each);
     }
     s += low;
     uint32_t group = a.heads / a.kv_heads, each = min(group, (uint32_t)KRN_ATTEND_LINES);
@@ -61,115 +62,156 @@ static __device__ void narrow_find(const struct krn_cuda_attend_bf16 &a, uint32_
     }
 }
 
-/* Probabilities of this warp's sixteen keys into shared memory; the lines' maxima move on. */
-static __device__ __forceinline__ void narrow_softmax(const struct attend_item &t, float *p,
-                                                      float *maxima, float (&s)[8],
-                                                      struct attend_lines &l, float (&alpha)[2],
-                                                      uint32_t base, float c2, bool edge,
-                                                      uint32_t warp, uint32_t lane) {
-    uint32_t q = lane % 4 * 2, line = lane / 4;
-    bool seen[2][2][2], any[2] = {true, true};
-#pragma unroll
-    for (uint32_t h = 0; h < 2; h++) {
-        uint32_t lo = edge ? t.lo(line + 8 * h) : 0,
-                 hi = edge ? t.hi(line + 8 * h) : base + ATTEND_TILE;
-        any[h] = lo < base + ATTEND_TILE && hi > base;
-        float m = -INFINITY;
-#pragma unroll
-        for (uint32_t i = 0; i < 4; i++) {
-            uint32_t j = base + warp * 16 + i / 2 * 8 + q + i % 2;
-            seen[h][i / 2][i % 2] = j >= lo && j < hi;
-            if (seen[h][i / 2][i % 2])
-                m = fmaxf(m, s[i / 2 * 4 + 2 * h + i % 2]);
-        }
-        m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
-        m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
-        if (q == 0)
-            maxima[warp * 16 + line + 8 * h] = m;
-    }
-    narrow_sync();
-#pragma unroll
-    for (uint32_t h = 0; h < 2; h++) {
-        float m = l.max[h];
-        for (uint32_t w = 0; w < 4; w++)
-            m = fmaxf(m, maxima[w * 16 + line + 8 * h]);
-        float b = __fmul_rn(m, c2);
-        alpha[h] = any[h] ? tensor_exp2(__fsub_rn(__fmul_rn(l.max[h], c2), b)) : 1.0f;
-        l.max[h] = m;
-        for (uint32_t i = 0; i < 2; i++) {
-            float x = tensor_exp2(__fmaf_rn(s[4 * i + 2 * h], c2, -b));
-            float y = tensor_exp2(__fmaf_rn(s[4 * i + 2 * h + 1], c2, -b));
-            *(float2 *)(p + (line + 8 * h) * NARROW_PITCH + warp * 16 + i * 8 + q) =
-                make_float2(seen[h][i][0] ? x : 0.0f, seen[h][i][1] ? y : 0.0f);
-        }
-    }
-    narrow_sync();
+/* Whether some line does not see all of the tile that begins with key base. */
+static __device__ __forceinline__ bool narrow_edge(const struct attend_item &t, uint32_t base) {
+    return base < t.lo_most() || base + ATTEND_TILE > t.hi_least();
 }
 
-/* All probabilities: their sums, and fragments of them. */
-static __device__ __forceinline__ void narrow_probabilities(const float *p, struct attend_lines &l,
-                                                            const float (&alpha)[2],
-                                                            uint32_t (&f)[4][4], uint32_t lane) {
+/* What this thread's two lines see. */
+struct narrow_sees {
+    uint32_t lo[2], hi[2];
+    __device__ __forceinline__ void begin(const struct attend_item &t) {
 #pragma unroll
-    for (uint32_t h = 0; h < 2; h++) {
-        l.sum[h] = __fmul_rn(l.sum[h], alpha[h]);
-#pragma unroll
-        for (uint32_t i = 0; i < 8; i++) {
-            float2 v =
-                *(const float2 *)(p + (lane / 4 + 8 * h) * NARROW_PITCH + i * 8 + lane % 4 * 2);
-            l.sum[h] = __fadd_rn(__fadd_rn(l.sum[h], v.x), v.y);
-            f[i / 2][h + i % 2 * 2] = tensor_bf16x2(v.x, v.y);
+        for (uint32_t h = 0; h < 2; h++) {
+            uint32_t line = threadIdx.x % 32 / 4 + 8 * h;
+            lo[h] = t.lo(line);
+            hi[h] = t.hi(line);
         }
-    }
-}
-
-/* The item's values of this warp: pairs of eight columns, warp, warp + 4, ... */
-template <int PANELS> struct narrow_values {
-    float c[PANELS][2][4];
-    __device__ __forceinline__ void begin(void) {
-#pragma unroll
-        for (uint32_t i = 0; i < PANELS * 8; i++)
-            c[i / 8][i / 4 % 2][i % 4] = 0.0f;
-    }
-    __device__ __forceinline__ void step(const struct attend_item &t, const uint32_t (&p)[4][4],
-                                         const float (&alpha)[2], uint32_t values, uint32_t base,
-                                         uint32_t d, bool alone, uint32_t warp, uint32_t lane) {
-#pragma unroll
-        for (uint32_t i = 0; i < PANELS * 8; i++)
-            c[i / 8][i / 4 % 2][i % 4] = __fmul_rn(c[i / 8][i / 4 % 2][i % 4], alpha[i % 4 / 2]);
-        if (alone) {
-            step_alone(t, p, values, base, d, warp, lane);
-            return;
-        }
-#pragma unroll
-        for (uint32_t ks = 0; ks < 4; ks++)
-#pragma unroll
-            for (uint32_t i = 0; i < PANELS; i++) {
-                uint32_t v[4], column = (i * 4 + warp) * 16;
-                if (column >= d)
-                    break;
-                attend_value(v, values, ks * 16, column, lane);
-                tensor_step(c[i][0], p[ks], v);
-                tensor_step(c[i][1], p[ks], v + 2);
-            }
-    }
-    __device__ __forceinline__ void step_alone(const struct attend_item &t,
-                                               const uint32_t (&p)[4][4], uint32_t values,
-                                               uint32_t base, uint32_t d, uint32_t warp,
-                                               uint32_t lane) {
-#pragma unroll
-        for (uint32_t ks = 0; ks < 4; ks++)
-#pragma unroll
-            for (uint32_t i = 0; i < PANELS; i++) {
-                uint32_t v[4], column = (i * 4 + warp) * 16;
-                if (column >= d)
-                    break;
-                attend_value(v, values, ks * 16, column, lane);
-                attend_alone(t, 0, c[i][0], p[ks], v[0], v[1], base + ks * 16);
-                attend_alone(t, 0, c[i][1], p[ks], v[2], v[3], base + ks * 16);
-            }
     }
 };
+
+/* Keys of a step that one warp scores: KEYS neighbours of one tile. */
+template <int WARPS, int TILES> struct narrow_keys {
+    static const int KEYS = TILES * ATTEND_TILE / WARPS, A_TILE = WARPS / TILES;
+    float s[KEYS / 2];  /* four of every eight keys */
+    uint32_t tile, key; /* of the step; of the tile */
+    uint32_t lo[2], hi[2];
+
+    /* Of the tile's A_TILE parts, part. */
+    __device__ __forceinline__ void begin(const struct narrow_sees &sees, uint32_t base, bool edge,
+                                          uint32_t part) {
+        key = part * KEYS;
+#pragma unroll
+        for (uint32_t h = 0; h < 2; h++) {
+            lo[h] = edge ? sees.lo[h] : 0;
+            hi[h] = edge ? sees.hi[h] : base + ATTEND_TILE;
+        }
+    }
+    /* Whether line h sees a key of the tile. */
+    __device__ __forceinline__ bool any(uint32_t h, uint32_t base) const {
+        return lo[h] < base + ATTEND_TILE && hi[h] > base;
+    }
+    /* The place of score 4 * i + 2 * h + k, and whether line h sees it. */
+    __device__ __forceinline__ uint32_t at(uint32_t i, uint32_t k) const {
+        return key + i * 8 + threadIdx.x % 4 * 2 + k;
+    }
+    __device__ __forceinline__ bool seen(uint32_t h, uint32_t base, uint32_t i, uint32_t k) const {
+        uint32_t j = base + at(i, k);
+        return j >= lo[h] && j < hi[h];
+    }
+    /* The greatest visible score of line h, in all four of its threads. */
+    __device__ __forceinline__ float max(uint32_t h, uint32_t base) const {
+        float m = -INFINITY;
+#pragma unroll
+        for (uint32_t i = 0; i < KEYS / 4; i++)
+            if (seen(h, base, i / 2, i % 2))
+                m = fmaxf(m, s[i / 2 * 4 + 2 * h + i % 2]);
+        m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
+        return fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
+    }
+    /* Of the i-th eight keys the two of this thread. */
+    __device__ __forceinline__ float2 probabilities(uint32_t h, uint32_t base, float c2, float b,
+                                                    uint32_t i) const {
+        float x = tensor_exp2(__fmaf_rn(s[4 * i + 2 * h], c2, -b));
+        float y = tensor_exp2(__fmaf_rn(s[4 * i + 2 * h + 1], c2, -b));
+        return make_float2(seen(h, base, i, 0) ? x : 0.0f, seen(h, base, i, 1) ? y : 0.0f);
+    }
+};
+
+/* The item's values of this warp: pairs of eight columns, warp, warp + WARPS, ... */
+template <int PANELS, int WARPS> struct narrow_values {
+    static const int PAIRS = (PANELS * 4 + WARPS - 1) / WARPS;
+    float c[PAIRS][2][4];
+    /* First of a pair's sixteen columns. */
+    static __device__ __forceinline__ uint32_t column(uint32_t pair) {
+        return (pair * WARPS + threadIdx.x / 32) * 16;
+    }
+    __device__ __forceinline__ void begin(void) {
+#pragma unroll
+        for (uint32_t i = 0; i < PAIRS * 8; i++)
+            c[i / 8][i / 4 % 2][i % 4] = 0.0f;
+    }
+    /* Fragments of a tile's values. */
+    static __device__ __forceinline__ void load(uint32_t (&v)[PAIRS][4][4], uint32_t values,
+                                                uint32_t d) {
+#pragma unroll
+        for (uint32_t i = 0; i < PAIRS; i++)
+            if (column(i) < d)
+#pragma unroll
+                for (uint32_t ks = 0; ks < 4; ks++)
+                    attend_value(v[i][ks], values, ks * 16, column(i), threadIdx.x % 32);
+    }
+    /* alone: base is the tile's first key. */
+    __device__ __forceinline__ void step(const struct attend_item &t, const uint32_t (&p)[4][4],
+                                         const uint32_t (&v)[PAIRS][4][4], const float (&alpha)[2],
+                                         uint32_t d, bool alone, uint32_t base) {
+#pragma unroll
+        for (uint32_t i = 0; i < PAIRS * 8; i++)
+            c[i / 8][i / 4 % 2][i % 4] = __fmul_rn(c[i / 8][i / 4 % 2][i % 4], alpha[i % 4 / 2]);
+#pragma unroll
+        for (uint32_t ks = 0; ks < 4 && !alone; ks++)
+#pragma unroll
+            for (uint32_t i = 0; i < PAIRS; i++)
+                if (column(i) < d) {
+                    tensor_step(c[i][0], p[ks], v[i][ks]);
+                    tensor_step(c[i][1], p[ks], v[i][ks] + 2);
+                }
+        if (alone)
+            step_alone(t, p, v, d, base);
+    }
+    __device__ __forceinline__ void step_alone(const struct attend_item &t,
+                                               const uint32_t (&p)[4][4],
+                                               const uint32_t (&v)[PAIRS][4][4], uint32_t d,
+                                               uint32_t base) {
+#pragma unroll
+        for (uint32_t ks = 0; ks < 4; ks++)
+#pragma unroll
+            for (uint32_t i = 0; i < PAIRS; i++)
+                if (column(i) < d) {
+                    attend_alone(t, 0, c[i][0], p[ks], v[i][ks][0], v[i][ks][1], base + ks * 16);
+                    attend_alone(t, 0, c[i][1], p[ks], v[i][ks][2], v[i][ks][3], base + ks * 16);
+                }
+    }
+};
+
+/* A segment of values has ended for line h: its values y go into x. begins: it is the first. */
+template <int PANELS, int WARPS>
+static __device__ __forceinline__ void
+narrow_join(struct narrow_values<PANELS, WARPS> &x, const struct narrow_values<PANELS, WARPS> &y,
+            uint32_t h, const struct attend_merge &merge, bool begins) {
+#pragma unroll
+    for (uint32_t i = 0; i < x.PAIRS * 4; i++) {
+        float &to = x.c[i / 4][i / 2 % 2][2 * h + i % 2];
+        float from = y.c[i / 4][i / 2 % 2][2 * h + i % 2];
+        to = begins ? from : merge(to, from);
+    }
+}
+
+/* The item's results: values over the lines' sums. */
+template <int PANELS, int WARPS>
+static __device__ __forceinline__ void
+narrow_store(const struct krn_cuda_attend_bf16 &a, const struct attend_item &t,
+             const struct narrow_values<PANELS, WARPS> &o, const float (&sum)[2]) {
+    uint32_t lane = threadIdx.x % 32;
+#pragma unroll
+    for (uint32_t i = 0; i < o.PAIRS * 4; i++) {
+        uint32_t d = o.column(i / 4) + i / 2 % 2 * 8 + lane % 4 * 2, h = i % 2;
+        const float *c = o.c[i / 4][i / 2 % 2] + 2 * h;
+        if (d < a.head_dim)
+            attend_store(a, t, lane / 4 + 8 * h, d, __fdiv_rn(c[0], sum[h]),
+                         __fdiv_rn(c[1], sum[h]));
+    }
+}
 
 /* A segment's part of a split item goes to the workspace. */
 static __device__ __forceinline__ float *narrow_values_at(const struct krn_cuda_attend_bf16 &a,
@@ -182,45 +224,47 @@ static __device__ __forceinline__ float2 *narrow_lines_at(const struct krn_cuda_
     return (float2 *)narrow_values_at(a, a.items_max) + (size_t)item * KRN_ATTEND_LINES;
 }
 
-template <int PANELS>
+template <int PANELS, int WARPS>
 static __device__ void narrow_leave(const struct krn_cuda_attend_bf16 &a,
-                                    const struct narrow_work &w, const struct attend_lines &l,
-                                    const struct narrow_values<PANELS> &o, uint32_t warp,
-                                    uint32_t lane) {
+                                    const struct narrow_work &w,
+                                    const struct narrow_values<PANELS, WARPS> &o) {
     float *values = narrow_values_at(a, w.item);
+    uint32_t lane = threadIdx.x % 32;
 #pragma unroll
-    for (uint32_t h = 0; h < 2; h++) {
-        uint32_t line = lane / 4 + 8 * h;
-        float total = l.total(h);
-        if (warp == 0 && lane % 4 == 0)
-            narrow_lines_at(a, w.item)[line] = make_float2(l.max[h], total);
-#pragma unroll
-        for (uint32_t i = 0; i < PANELS * 2; i++) {
-            uint32_t d = (i / 2 * 4 + warp) * 16 + i % 2 * 8 + lane % 4 * 2;
-            const float *c = o.c[i / 2][i % 2];
-            if (d < a.head_dim && line < w.t.lines())
-                *(float2 *)(values + line * a.head_dim + d) =
-                    make_float2(h == 0 ? c[0] : c[2], h == 0 ? c[1] : c[3]);
-        }
+    for (uint32_t i = 0; i < o.PAIRS * 4; i++) {
+        uint32_t d = o.column(i / 4) + i / 2 % 2 * 8 + lane % 4 * 2, line = lane / 4 + i % 2 * 8;
+        const float *c = o.c[i / 4][i / 2 % 2] + i % 2 * 2;
+        if (d < a.head_dim && line < w.t.lines())
+            *(float2 *)(values + line * a.head_dim + d) = make_float2(c[0], c[1]);
     }
 }
 
-/* The block that comes last merges all segments in ascending order. */
+/* All WARPS warps, behind a barrier that all who left parts of the item came to: whether this block
+ * came last. One thread's fences order what the others wrote, and will read, around barriers. */
+template <int WARPS, int BARRIER>
+static __device__ bool narrow_last(const struct krn_cuda_attend_bf16 &a,
+                                   const struct narrow_work &w) {
+    __shared__ uint32_t came;
+    uint32_t *count = KRN_CUDA_AT(uint32_t, a.work) + w.item0;
+    if (threadIdx.x == 0) {
+        __threadfence();
+        came = atomicAdd(count, 1);
+        if (came + 1 == w.split) {
+            *count = 0;
+            __threadfence();
+        }
+    }
+    narrow_sync<WARPS, BARRIER>();
+    return came + 1 == w.split;
+}
+
+/* The block that came last merges all segments in ascending order. */
+template <int WARPS>
 static __device__ void narrow_merge(const struct krn_cuda_attend_bf16 &a,
                                     const struct narrow_work &w, float c2) {
     enum { AHEAD = 8 };
-    __shared__ uint32_t came;
-    uint32_t *count = KRN_CUDA_AT(uint32_t, a.work) + w.item0;
-    __threadfence();
-    narrow_sync();
-    if (threadIdx.x == 0)
-        came = atomicAdd(count, 1);
-    narrow_sync();
-    if (came + 1 != w.split)
-        return;
-    __threadfence();
     uint32_t segment0 = w.t.lo_least() / a.segment, pairs = a.head_dim / 2;
-    for (uint32_t i = threadIdx.x; i < w.t.lines() * pairs; i += NARROW_THREADS) {
+    for (uint32_t i = threadIdx.x; i < w.t.lines() * pairs; i += 32 * WARPS) {
         uint32_t line = i / pairs, d = i % pairs * 2, lo = w.t.lo(line), hi = w.t.hi(line);
         uint32_t from = lo / a.segment, end = (hi - 1) / a.segment + 1;
         float max = -INFINITY, sum = 0.0f;
@@ -249,94 +293,18 @@ static __device__ void narrow_merge(const struct krn_cuda_attend_bf16 &a,
         }
         attend_store(a, w.t, line, d, __fdiv_rn(o.x, sum), __fdiv_rn(o.y, sum));
     }
-    if (threadIdx.x == 0)
-        *count = 0;
 }
 
-/* All of an item's work but the way of its tiles into shared memory. */
-template <int PANELS> struct narrow_walk {
-    struct narrow_work w;
-    uint32_t q[PANELS * 4][4];
-    struct attend_lines l;
-    struct narrow_values<PANELS> o, all; /* of the segment, merged */
-    float all_max[2], all_sum[2], c2;
+/* An item's tiles: from first to end - 1. */
+static __device__ __forceinline__ uint32_t narrow_first_tile(const struct krn_cuda_attend_bf16 &a,
+                                                             const struct narrow_work &w) {
+    return max(w.segment0 * a.segment, w.t.lo_least()) / ATTEND_TILE;
+}
 
-    __device__ __forceinline__ void begin(const struct krn_cuda_attend_bf16 &a, uint32_t item) {
-        c2 = __fmul_rn(a.scale, KRN_LOG2E);
-        narrow_find(a, item, &w);
-        attend_queries<PANELS * 4>(a, w.t, 0, threadIdx.x % 32, q);
-        all.begin();
-        all_max[0] = all_max[1] = -INFINITY;
-        all_sum[0] = all_sum[1] = 0.0f;
-    }
-    __device__ __forceinline__ uint32_t first_tile(const struct krn_cuda_attend_bf16 &a) const {
-        return max(w.segment0 * a.segment, w.t.lo_least()) / ATTEND_TILE;
-    }
-    __device__ __forceinline__ uint32_t end_tile(const struct krn_cuda_attend_bf16 &a) const {
-        uint32_t end = min((w.segment0 + w.segments) * a.segment, w.t.hi_most());
-        return (end + ATTEND_TILE - 1) / ATTEND_TILE;
-    }
-    __device__ __forceinline__ void begin_segment(void) {
-        l.begin();
-        o.begin();
-    }
-    __device__ __forceinline__ void tile(const struct krn_cuda_attend_bf16 &a, uint32_t n,
-                                         uint32_t at, float *p) {
-        uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, base = n * ATTEND_TILE;
-        bool edge = base < w.t.lo_most() || base + ATTEND_TILE > w.t.hi_least();
-        uint32_t values = at + krn_bf16_kv_bytes(a.head_dim) / 2;
-        bool alone =
-            edge && attend_prepare<NARROW_THREADS>(w.t, values, base, krn_bf16_panels(a.head_dim),
-                                                   w.t.lo_most(), w.t.hi_least(), 1);
-        float s[8], alpha[2];
-        attend_scores<PANELS * 4, 2>(s, q, at, warp * 16, a.head_dim, lane);
-        narrow_softmax(w.t, p, p + 16 * NARROW_PITCH, s, l, alpha, base, c2, edge, warp, lane);
-        uint32_t f[4][4];
-        narrow_probabilities(p, l, alpha, f, lane);
-        o.step(w.t, f, alpha, values, base, a.head_dim, alone, warp, lane);
-    }
-    /* The segment's last tile is done: into what is merged, unless blocks share the segments. */
-    __device__ __forceinline__ void end_segment(const struct krn_cuda_attend_bf16 &a, uint32_t s) {
-        if (w.split)
-            return;
-#pragma unroll
-        for (uint32_t h = 0; h < 2; h++) {
-            uint32_t line = threadIdx.x % 32 / 4 + 8 * h, first = w.t.lo(line) / a.segment;
-            float total = l.total(h);
-            struct attend_merge merge = {0.0f, 1.0f};
-            if (s > first && s * a.segment < w.t.hi(line))
-                merge.of(all_max[h], l.max[h], c2);
-            else if (s == first)
-                all_max[h] = l.max[h];
-            else
-                continue;
-            all_sum[h] = s == first ? total : merge(all_sum[h], total);
-#pragma unroll
-            for (uint32_t i = 0; i < PANELS * 4; i++) {
-                float &x = all.c[i / 4][i / 2 % 2][2 * h + i % 2];
-                float y = o.c[i / 4][i / 2 % 2][2 * h + i % 2];
-                x = s == first ? y : merge(x, y);
-            }
-        }
-    }
-    __device__ __forceinline__ void end(const struct krn_cuda_attend_bf16 &a) const {
-        uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        if (w.split) {
-            narrow_leave<PANELS>(a, w, l, o, warp, lane);
-            narrow_merge(a, w, c2);
-            return;
-        }
-#pragma unroll
-        for (uint32_t h = 0; h < 2; h++)
-#pragma unroll
-            for (uint32_t i = 0; i < PANELS * 2; i++) {
-                uint32_t d = (i / 2 * 4 + warp) * 16 + i % 2 * 8 + lane % 4 * 2;
-                const float *c = all.c[i / 2][i % 2] + 2 * h;
-                if (d < a.head_dim)
-                    attend_store(a, w.t, lane / 4 + 8 * h, d, __fdiv_rn(c[0], all_sum[h]),
-                                 __fdiv_rn(c[1], all_sum[h]));
-            }
-    }
-};
+static __device__ __forceinline__ uint32_t narrow_end_tile(const struct krn_cuda_attend_bf16 &a,
+                                                           const struct narrow_work &w) {
+    uint32_t end = min((w.segment0 + w.segments) * a.segment, w.t.hi_most());
+    return (end + ATTEND_TILE - 1) / ATTEND_TILE;
+}
 
 #endif

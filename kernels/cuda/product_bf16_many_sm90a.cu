@@ -109,6 +109,44 @@ static __device__ __forceinline__ void many_release(const struct ring &r, uint32
         hopper_arrive_at(r.empty + 8 * stage, thread % 128);
 }
 
+/* fp32 results leave from registers, whole sectors of eight outputs at a time; nothing waits for
+ * them. */
+template <int N>
+static __device__ __forceinline__ void many_store(const struct krn_cuda_product_bf16 &a,
+                                                  const float (&acc)[N / 2], uint32_t o64,
+                                                  uint32_t row0, uint32_t thread) {
+    uint32_t o = o64 + thread % 128 / 32 * 16 + thread % 32 / 4, row = row0 + thread % 4 * 2;
+    float *y = KRN_CUDA_AT(float, a.y) + (size_t)row * a.ldy + o;
+#pragma unroll
+    for (uint32_t k = 0; k < N / 2; k++) {
+        uint32_t down = k / 4 * 8 + k % 2, right = k % 4 / 2 * 8;
+        if (row + down < a.rows && o + right < a.n)
+            y[(size_t)down * a.ldy + right] = acc[k];
+    }
+}
+
+/* Gated results as packed rows, from registers: the matrix of eight outputs by eight rows that a
+ * warp holds is turned, so that each row's eight outputs lie side by side. */
+template <int N>
+static __device__ __forceinline__ void many_gate(const struct krn_cuda_product_bf16 &a,
+                                                 const float (&acc)[N / 2], uint32_t o64,
+                                                 uint32_t row0, uint32_t thread) {
+    bool gelu = (a.flags & KRN_BF16_GATE_GELU) != 0;
+    uint32_t o8 = (o64 + thread % 128 / 32 * 16) / 2, row = row0 + thread % 32 / 4;
+    uint64_t place = krn_bf16_place(row, o8, a.packed_segment, a.packed_blocks);
+    unsigned char *to = KRN_CUDA_AT(unsigned char, a.packed) + place + thread % 4 * 4;
+#pragma unroll
+    for (uint32_t i = 0; i < N / 8; i++) {
+        const float *c = acc + 4 * i;
+        uint32_t turned,
+            v = tensor_bf16x2(finish_gate(c[0], c[2], gelu), finish_gate(c[1], c[3], gelu));
+        asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(v));
+        size_t down = (size_t)(i / 8) * a.packed_blocks * KRN_BF16_TILE_BYTES;
+        if (row + i * 8 < a.rows && o8 < a.n / 2)
+            *(uint32_t *)(to + down + i % 8 * KRN_BF16_ATOM_BYTES) = turned;
+    }
+}
+
 /* The group's 64 outputs by N rows leave through its part of shared memory, 64 rows at a time. */
 template <int N>
 static __device__ __forceinline__ void many_finish(const struct krn_cuda_product_bf16 &a,
@@ -174,8 +212,15 @@ static __device__ void many_multiply(const struct krn_cuda_product_bf16 &a, stru
         }
         struct many_place place = many_at(a, t, rank);
         uint32_t o64 = place.outputs_at * MANY_OUTPUTS + group * 64;
-        if (o64 < a.n)
-            many_finish<N>(a, sums + group * 64 * MANY_PITCH, acc, o64, place.rows_at * N, thread);
+        uint32_t row0 = place.rows_at * N;
+        if (o64 >= a.n)
+            continue;
+        if (N == 256 && a.bias == 0 && a.packed == 0 && a.flags == 0)
+            many_store<N>(a, acc, o64, row0, thread);
+        else if (N == 256 && a.bias == 0 && a.y == 0 && a.flags & KRN_BF16_GATE)
+            many_gate<N>(a, acc, o64, row0, thread);
+        else
+            many_finish<N>(a, sums + group * 64 * MANY_PITCH, acc, o64, row0, thread);
     }
 }
 

@@ -24,7 +24,11 @@ struct ring {
     }
     /* To the next block of the same loader; stages >= loaders. */
     __device__ __forceinline__ void stride(void) {
-        stage += loaders;
+        skip(loaders);
+    }
+    /* n stages on; n <= stages. */
+    __device__ __forceinline__ void skip(uint32_t n) {
+        stage += n;
         if (stage >= stages) {
             stage -= stages;
             parity ^= 1;

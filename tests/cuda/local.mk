@@ -20,6 +20,8 @@ tests_cuda_test_attend_bf16_SOURCES = tests/cuda/test_attend_bf16.c $(RH_ATTEND_
 tests_cuda_test_attend_bf16_LDADD = $(RH_CUDA_LDADD)
 tests_cuda_bench_attend_bf16_SOURCES = tests/cuda/bench_attend_bf16.c $(RH_ATTEND_RIG)
 tests_cuda_bench_attend_bf16_LDADD = $(RH_CUDA_LDADD)
+# What racecheck makes of a ring; built by hand where a GPU is.
+EXTRA_DIST += tests/cuda/ring_sanitize.cu
 .PHONY: check-gpu bench-gpu
 check-gpu: $(RH_GPU_TESTS)
 	@for t in $(RH_GPU_TESTS); do echo "$$t"; ./$$t; r=$$?; test $$r = 0 || test $$r = 77 || exit 1; done
