@@ -17,13 +17,13 @@ static uint32_t parking_costs(const struct ses_book *b, uint32_t node) {
     return n;
 }
 
-/* A place for one more page; for it a node gives up its own when all are taken. 0: none can be had.
- */
-static ses_page_t take_place(struct ses_book *b) {
-    if (ses_pages_free(b->pages, SES_PLACE_TIER) == 0 && b->config.early) {
-        uint32_t node = ses_trie_least_kept(b->trie);
-        if (node != 0)
-            ses_book_forget_place(b, node);
+/* A place for a page of this use; when all are taken, a node that was not used later gives up its
+ * own. 0: none can be had. */
+static ses_page_t take_place(struct ses_book *b, uint64_t use) {
+    if (ses_pages_free(b->pages, SES_PLACE_TIER) == 0) {
+        uint32_t least = ses_trie_least_kept(b->trie);
+        if (least != 0 && ses_trie_use(b->trie, least) <= use)
+            ses_book_forget_place(b, least);
     }
     return ses_pages_take(b->pages, 0, SES_PLACE_TIER, SES_HOLD_JOB);
 }
@@ -56,7 +56,7 @@ uint32_t ses_book_park(struct ses_book *b, uint32_t n) {
         }
         if (node == 0 || !may_park(b, node))
             break;
-        ses_page_t place = take_place(b);
+        ses_page_t place = take_place(b, ses_trie_use(b->trie, node));
         if (place == 0)
             break;
         begin_parking(b, node, place, true);
@@ -76,7 +76,7 @@ uint32_t ses_book_copy_out(struct ses_book *b, uint32_t n) {
         if (!may_park(b, node))
             break;
         uint32_t name = ses_page_id(ses_trie_page(b->trie, node));
-        ses_page_t place = take_place(b);
+        ses_page_t place = take_place(b, ses_trie_use(b->trie, node));
         if (place == 0)
             break;
         if (!ses_trie_live(b->trie, node) || ses_page_id(ses_trie_page(b->trie, node)) != name) {
@@ -327,7 +327,7 @@ enum status ses_book_bring(struct ses_book *b, const struct ses_record *r, uint3
         keep = ses_trie_keeps(b->trie, shorter);
         ses_book_forget_node(b, shorter);
     }
-    ses_page_t page = take_place(b);
+    ses_page_t page = take_place(b, UINT64_MAX);
     if (page != 0 && r->depth > 0 && parent_of(b, r) != parent) { /* it was what gave way */
         ses_pages_drop(b->pages, page, SES_HOLD_JOB);
         page = 0;

@@ -90,8 +90,6 @@ static bool ready(struct ses_answer *answer) {
     return one;
 }
 
-static bool early;
-
 /* A session of 15 tokens is cached, and with `all` wholly in the tier. */
 static void open_book(bool all) {
     static const struct ses_tier tier = {
@@ -312,6 +310,40 @@ START_TEST(test_evicting_takes_what_is_parked_behind) {
 }
 END_TEST
 
+/* Sessions come one after the other, each of its own tokens, until the tier has taken all that it
+ * can: the last ones are found, the first are not. */
+START_TEST(test_a_full_tier_gives_up_the_oldest) {
+    enum { SESSIONS = PLACES + 4 };
+    open_book(true);
+    struct ses_answer answer;
+    for (uint32_t k = 1; k <= SESSIONS; k++) {
+        ids[0] = 1000 + k;
+        EXPECT_EQ(admit(0, PAGE_TOKENS, PAGE_TOKENS + 1, &answer), SES_ADMITTED);
+        EXPECT_EQ(answer.admitted.matched, 0);
+        release(0, PAGE_TOKENS, 1);
+        EXPECT_EQ(ses_book_park(book, 1), 1);
+        settle();
+        finish(true);
+        EXPECT(n_used <= PLACES);
+    }
+    EXPECT_EQ(n_used, PLACES);
+    for (uint32_t k = SESSIONS; k > 0; k--) {
+        ids[0] = 1000 + k;
+        bool kept = k > SESSIONS - PLACES;
+        EXPECT_EQ(admit(0, PAGE_TOKENS, PAGE_TOKENS + 1, &answer),
+                  kept ? SES_RESTORING : SES_ADMITTED);
+        if (kept) {
+            finish(true);
+            EXPECT(ready(&answer));
+            EXPECT_EQ(answer.admitted.matched, PAGE_TOKENS - 1);
+        }
+        release(0, PAGE_TOKENS, 0);
+    }
+    ids[0] = 10;
+    close_book();
+}
+END_TEST
+
 /* Pages that are being copied early stay where they are: nobody waits for them whose room can come
  * from what was copied before. */
 START_TEST(test_early_copies_hold_up_nobody) {
@@ -350,6 +382,7 @@ int main(void) {
     tcase_add_test(tcase, test_three_wait_for_one_record);
     tcase_add_test(tcase, test_parking_may_fail_or_be_overtaken);
     tcase_add_test(tcase, test_admit_waits_for_parking);
+    tcase_add_test(tcase, test_a_full_tier_gives_up_the_oldest);
     tcase_add_test(tcase, test_early_copies_hold_up_nobody);
     tcase_add_test(tcase, test_evicting_takes_what_is_parked_behind);
     suite_add_tcase(suite, tcase);
