@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Making room in a full store: what lives in the sparsest segment is copied behind the last one,
  * and the index says so in one commit, after which the old segment is unlinked. Cut off
- * anywhere, the old records or the new ones are there, never half of either.
+ * anywhere, the old records or the new ones are there, never half of either. A store that is larger
+ * than its budget, which was larger before, has no room to copy to: whole segments are given up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "actors/check.h"
 #include "sessions/store_private.h"
 
-enum { READ_TRIES = 3 };
+enum { READ_TRIES = 3, OTHERS_MAX = 8192 };
 
 struct move {
     struct ses_record record;
@@ -36,6 +37,8 @@ static bool collect(void *self, const struct ses_record *r, const struct ses_whe
         return true;
     if (m->segment == 0) /* the first one says which segment */
         m->segment = where->segment;
+    if (m->others && m->n == OTHERS_MAX) /* the rest the next time */
+        return false;
     if (m->n == m->max) {
         uint32_t max = m->max == 0 ? 64 : m->max * 2;
         struct move *more = realloc(m->move, max * sizeof *more);
@@ -66,6 +69,10 @@ static enum status move_bytes(struct ses_store *s, struct move *m, unsigned char
                               struct status_note *note) {
     uint64_t n = (uint64_t)m->from.blocks * SES_DISK_BLOCK;
     struct store_header h;
+    if (!ses_files_fits(s->files, m->from.blocks)) {
+        s->counts.dropped++;
+        return STATUS_OK;
+    }
     int fd = ses_files_fd(s->files, m->from.segment);
     enum status status = fd < 0 ? STATUS_IO : STATUS_AGAIN;
     for (int tries = 0; fd >= 0 && status != STATUS_OK && tries < READ_TRIES; tries++)
@@ -139,7 +146,7 @@ static bool evict_others(struct ses_store *s) {
         status = ses_index_remove(s->index, &all.move[i].record, &all.move[i].from, &note);
     if (status == STATUS_OK && all.n > 0)
         status = ses_store_commit(s, &note);
-    bool done = status == STATUS_OK && all.n > 0 && !all.no_memory;
+    bool done = status == STATUS_OK && all.n > 0; /* of those that there was memory for */
     if (status != STATUS_OK)
         ses_index_abort(s->index);
     for (uint32_t i = 0; done && i < all.n; i++)
@@ -153,8 +160,12 @@ static bool evict_others(struct ses_store *s) {
 bool ses_store_compact(struct ses_store *s) {
     uint64_t record = (uint64_t)s->blocks * SES_DISK_BLOCK;
     struct moves all = {.store = s, .segment = ses_files_victim(s->files, record)};
+    if (all.segment == 0 && evict_others(s))
+        return true;
+    if (all.segment == 0 && ses_files_over(s->files))
+        all.segment = ses_files_victim(s->files, 0);
     if (all.segment == 0)
-        return evict_others(s);
+        return false;
     ses_store_drain(s);
     struct status_note note;
     uint64_t bad = 0, most = 0;

@@ -186,7 +186,10 @@ static enum status grow(struct ses_space_files *f, bool compacting, struct statu
 enum status ses_files_take(struct ses_space_files *f, uint32_t blocks, bool compacting,
                            struct ses_where *where, struct status_note *note) {
     uint64_t bytes = (uint64_t)blocks * SES_DISK_BLOCK;
-    CHECK(bytes > 0 && bytes <= f->config.segment_bytes);
+    CHECK(bytes > 0);
+    if (bytes > f->config.segment_bytes) /* of another key, stored with another budget */
+        return status_say(note, STATUS_TOO_LARGE, "a record of %llu bytes; segments have %llu",
+                          (unsigned long long)bytes, (unsigned long long)f->config.segment_bytes);
     if (!has_room(f, bytes))
         TRY(grow(f, compacting, note));
     struct segment *s = segment_of(f, f->current);
@@ -245,6 +248,15 @@ uint32_t ses_files_victim(const struct ses_space_files *f, uint64_t gain) {
             best = n;
     }
     return best;
+}
+
+bool ses_files_over(const struct ses_space_files *f) {
+    return !may_grow(f, true);
+}
+
+bool ses_files_fits(const struct ses_space_files *f, uint32_t blocks) {
+    uint64_t bytes = (uint64_t)blocks * SES_DISK_BLOCK;
+    return bytes <= f->config.segment_bytes && (has_room(f, bytes) || may_grow(f, true));
 }
 
 bool ses_files_tight(const struct ses_space_files *f, uint64_t bytes) {

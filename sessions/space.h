@@ -29,8 +29,8 @@ void ses_files_close(struct ses_space_files *f);
 /* At start: an entry of the index lies there. False: there is no such segment, or it is shorter. */
 bool ses_files_found(struct ses_space_files *f, const struct ses_where *where);
 
-/* Room for a record. TOO_LARGE: the budget or the floor forbids it; IO: the disk. compacting: the
- * last segment may be used too. */
+/* Room for a record. TOO_LARGE: the budget or the floor forbids it, or no segment is as large; IO:
+ * the disk. compacting: the last segment may be used too. */
 enum status ses_files_take(struct ses_space_files *f, uint32_t blocks, bool compacting,
                            struct ses_where *where, struct status_note *note);
 /* What was taken is not wanted (any more). */
@@ -45,6 +45,11 @@ void ses_files_remove_empty(struct ses_space_files *f);
 /* The full segment with the least still in it, when at least `gain` bytes of it are not; 0:
  * none. */
 uint32_t ses_files_victim(const struct ses_space_files *f, uint64_t gain);
+/* More is here than the budget, which was larger before, allows with a segment to move to. */
+bool ses_files_over(const struct ses_space_files *f);
+/* A record of so many blocks has room, or would have it in a segment that the budget allows to be
+ * begun for compaction; the floor is not asked. */
+bool ses_files_fits(const struct ses_space_files *f, uint32_t blocks);
 /* So many bytes can not be taken but by compacting. */
 bool ses_files_tight(const struct ses_space_files *f, uint64_t bytes);
 uint64_t ses_files_bytes(const struct ses_space_files *f);

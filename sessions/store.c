@@ -238,9 +238,9 @@ static enum status put_begin(struct ses_store *s, struct store_put *p, struct st
     if (fd < 0)
         return status_say(note, STATUS_IO, "a segment of the session store cannot be opened: %s",
                           strerror(-fd));
-    struct store_op *op;
-    while ((op = op_take(s)) == NULL)
-        op_reap(s);
+    _Static_assert(2 * SES_STORE_BATCH <= SES_DISK_DEPTH, "loads and a batch, each with an op");
+    struct store_op *op = op_take(s);
+    CHECK(op != NULL);
     op->load = false;
     op->slot = p->slot;
     op->number = (uint32_t)(p - s->put);

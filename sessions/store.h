@@ -50,7 +50,8 @@ struct ses_store_config {
 
 struct ses_store_counts {
     uint64_t stored, loaded, erased, commits, compactions, moved;
-    uint64_t dropped; /* records that compaction could not read */
+    uint64_t
+        dropped; /* records that compaction could not read, or a smaller budget has no room for */
     /* Records that were not what the index says, by what was wrong. */
     uint64_t bad_header, bad_sum, short_reads, lost_segments, bad_entries;
     uint64_t io_errors, refused; /* refused: budget or floor */

@@ -78,6 +78,13 @@ static enum status folder_make(const char *folder, struct status_note *note) {
     return STATUS_OK;
 }
 
+/* What another number of ranks has in the same directory. */
+static bool name_of_ranks(const char *name) {
+    unsigned rank, world;
+    char rest;
+    return sscanf(name, "rank-%3u-of-%3u%c", &rank, &world, &rest) == 2;
+}
+
 static bool folder_is_empty(const char *folder) {
     DIR *d = opendir(folder);
     const struct dirent *e;
@@ -85,7 +92,7 @@ static bool folder_is_empty(const char *folder) {
     while (d != NULL && (e = readdir(d)) != NULL)
         empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
                           strcmp(e->d_name, "lock") == 0 || strcmp(e->d_name, "format.new") == 0 ||
-                          strncmp(e->d_name, "rank-", 5) == 0);
+                          name_of_ranks(e->d_name));
     if (d != NULL)
         closedir(d);
     return empty;
@@ -95,23 +102,31 @@ static enum status format_write(struct ses_store *s, const char *path, struct st
     char next[PATH_BYTES + 8];
     snprintf(next, sizeof next, "%s.new", path);
     int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool fine = fd >= 0 &&
-                write(fd, FORMAT_TEXT, sizeof FORMAT_TEXT - 1) == (ssize_t)sizeof FORMAT_TEXT - 1 &&
-                fsync(fd) == 0;
+    int error = fd < 0 ? errno : 0;
+    ssize_t n = fd < 0 ? 0 : write(fd, FORMAT_TEXT, sizeof FORMAT_TEXT - 1);
+    if (error == 0 && n != (ssize_t)sizeof FORMAT_TEXT - 1)
+        error = n < 0 ? errno : ENOSPC; /* cut short */
+    if (error == 0 && fsync(fd) != 0)
+        error = errno;
     if (fd >= 0)
         close(fd);
-    fine = fine && rename(next, path) == 0 &&
-           s->disk->ops->sync_folder(s->disk, s->config.folder) == 0;
-    return fine ? STATUS_OK
-                : status_say(note, STATUS_IO, "%s cannot be written: %s", path, strerror(errno));
+    if (error == 0 && rename(next, path) != 0)
+        error = errno;
+    if (error == 0)
+        error = -s->disk->ops->sync_folder(s->disk, s->config.folder);
+    return error == 0
+               ? STATUS_OK
+               : status_say(note, STATUS_IO, "%s cannot be written: %s", path, strerror(error));
 }
 
 /* Is it a store of this format, or becomes one because it is empty. */
 static enum status format_check(struct ses_store *s, struct status_note *note) {
     char path[PATH_BYTES], text[128];
     snprintf(path, sizeof path, "%s/format", s->config.folder);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT && folder_is_empty(s->config.folder))
+    int fd = open(path, O_RDONLY | O_CLOEXEC), error = errno;
+    if (fd < 0 && error != ENOENT)
+        return status_say(note, STATUS_IO, "%s cannot be read: %s", path, strerror(error));
+    if (fd < 0 && folder_is_empty(s->config.folder))
         return format_write(s, path, note);
     if (fd < 0)
         return status_say(note, STATUS_BAD_FILE,
@@ -417,9 +432,9 @@ static enum status open_parts(struct ses_store *s, struct status_note *note) {
         TRY(ses_disk_open(&s->disk, note));
     if (ses_store_capacity(c) == 0)
         return status_say(note, STATUS_TOO_LARGE,
-                          "a disk budget of %llu bytes is too small: pages of this model need "
-                          "at least %llu",
-                          (unsigned long long)c->budget,
+                          "a disk budget of %llu bytes for %s is too small: pages of this model "
+                          "need at least %llu",
+                          (unsigned long long)c->budget, c->folder,
                           (unsigned long long)(record_bytes(c) * (SEGMENTS_MIN + 1)));
     s->at = calloc(c->n_numbers, sizeof *s->at);
     s->erase = calloc((size_t)c->n_numbers + 1, sizeof *s->erase);

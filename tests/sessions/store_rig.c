@@ -96,7 +96,7 @@ const struct ses_store_answers rig_answers = {
 struct ses_store_config rig_config(uint32_t model) {
     return (struct ses_store_config){.folder = rig.folder,
                                      .disk = fake_disk_open(),
-                                     .budget = 1 << 20,
+                                     .budget = rig.budget != 0 ? rig.budget : 1 << 20,
                                      .segment_bytes = 4 * (4096 + RIG_HOST),
                                      .key = rig_key(model),
                                      .text = "a model of the tests",
@@ -227,6 +227,7 @@ void rig_world_begin(uint64_t seed) {
     memset(truth, 0, sizeof *truth);
     rig.rng = seed * 2 + 1;
     rig.settled = false;
+    rig.budget = 0;
     rig.bad_loads = rig.good_loads = rig.failed_puts = 0;
 }
 
@@ -265,7 +266,7 @@ void rig_some_records(void) {
     rig_end();
 }
 
-static void put_one(uint32_t key) {
+void rig_put(uint32_t key) {
     uint32_t number = 0;
     while (rig.number_busy[number])
         number++;
@@ -281,16 +282,19 @@ static void put_one(uint32_t key) {
     rig_finish();
 }
 
+void rig_erase(uint32_t key) {
+    truth->key[key].state = KEY_ERASING;
+    ses_store_erase(rig.store, truth->key[key].number);
+    rig_finish();
+}
+
 void rig_some_more(void) {
     EXPECT(rig_begin());
     for (uint32_t key = 0; key < RIG_KEYS; key++)
         if (truth->key[key].state == KEY_ABSENT)
-            put_one(key);
-    for (uint32_t key = 0; key < RIG_KEYS; key += 3) {
-        truth->key[key].state = KEY_ERASING;
-        ses_store_erase(rig.store, truth->key[key].number);
-        rig_finish();
-    }
+            rig_put(key);
+    for (uint32_t key = 0; key < RIG_KEYS; key += 3)
+        rig_erase(key);
     rig_end();
 }
 

@@ -42,6 +42,7 @@ extern struct rig {
     struct ses_record record[RIG_SLOTS];
     uint64_t rng;
     bool settled;     /* failures say that nothing happened, not that nobody knows */
+    uint64_t budget;  /* 0: one with room for all keys */
     bool any_version; /* whatever was once stored under a key is right */
     struct status_note note;
     uint64_t bad_loads, good_loads, failed_puts;
@@ -71,6 +72,9 @@ void rig_read_back(void);
 void rig_some_records(void);
 /* Nearly all keys, some of them erased again: an index of several pages, some of them free. */
 void rig_some_more(void);
+/* One key, which must be absent or held, and the work until it is. */
+void rig_put(uint32_t key);
+void rig_erase(uint32_t key);
 void rig_read_all(void);
 int rig_segment(uint32_t n, uint64_t *bytes);
 

@@ -6,6 +6,7 @@
 #include "sessions/query.h"
 #include "tests/sessions/store_rig.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -140,7 +141,48 @@ START_TEST(test_budget_and_floor) {
     c.disk = fake_disk_open();
     c.budget = 50000;
     ck_assert_int_eq(ses_store_open(&c, &rig.store, &note), STATUS_TOO_LARGE);
-    ck_assert(strstr(note.text, "too small") != NULL);
+    ck_assert(strstr(note.text, "too small") != NULL && strstr(note.text, rig.folder) != NULL);
+    rig_world_end();
+}
+END_TEST
+
+/* A budget smaller than last time: the store shrinks to it and goes on. The rest is a miss. */
+START_TEST(test_smaller_budget) {
+    enum { SEGMENT = 4 * (4096 + RIG_HOST), BUDGET = 8 * SEGMENT, NEW = RIG_KEYS - 8 };
+    for (uint32_t full = 0; full < 2; full++) {
+        struct ses_store_counts counts;
+        struct fake_disk_faults none = {.seed = 7};
+        rig_world_begin(7);
+        fake_disk_set(&none);
+        rig.settled = true;
+        EXPECT(rig_begin());
+        for (uint32_t key = 0; key < NEW; key++)
+            rig_put(key);
+        for (uint32_t key = 0; key < NEW && !full; key++)
+            if (key % 4 != 3) /* something is left in each segment */
+                rig_erase(key);
+        ses_store_count(rig.store, &counts);
+        EXPECT(counts.bytes > BUDGET && counts.stored == NEW);
+        rig_end();
+        rig.budget = BUDGET;
+        EXPECT(rig_begin());
+        uint32_t tries = 0;
+        for (uint32_t key = NEW; key < RIG_KEYS; key++) {
+            for (; truth->key[key].state != KEY_HELD; tries++) {
+                EXPECT(tries < 8 + 12);
+                if (full) /* as the memory does, which knows how many have room */
+                    rig_erase(NEW - 1 - tries);
+                rig_put(key);
+            }
+        }
+        ses_store_count(rig.store, &counts);
+        EXPECT(counts.bytes <= BUDGET && counts.stored == 8);
+        EXPECT(full ? counts.dropped > 0 : counts.dropped + counts.moved > 0);
+        rig_end();
+        rig_read_back();
+        for (uint32_t key = NEW; key < RIG_KEYS; key++)
+            EXPECT(truth->key[key].state == KEY_HELD);
+    }
     rig_world_end();
 }
 END_TEST
@@ -228,6 +270,26 @@ START_TEST(test_other_directories) {
     unlink(path);
     ck_assert_int_eq(ses_store_open(&c, &second, &note), STATUS_BAD_FILE);
     ck_assert(strstr(note.text, "no session store and not empty") != NULL);
+    /* Folders of other numbers of ranks may lie there first; nothing else may. */
+    fake_disk_clear(rig.folder);
+    snprintf(path, sizeof path, "%s/rank-7-list", rig.folder);
+    EXPECT(mkdir(path, 0700) == 0);
+    ck_assert_int_eq(ses_store_open(&c, &second, &note), STATUS_BAD_FILE);
+    EXPECT(rmdir(path) == 0);
+    snprintf(path, sizeof path, "%s/rank-0-of-2", rig.folder);
+    EXPECT(mkdir(path, 0700) == 0);
+    EXPECT_FINE(ses_store_open(&c, &second, &note) == STATUS_OK, note);
+    ses_store_close(second);
+    /* A first start on a disk that fails says how it failed. */
+    fake_disk_clear(rig.folder);
+    struct fake_disk_faults fails = {
+        .seed = 3, .fail_at = 1, .fail_for = 1, .fail_error = EREMOTEIO};
+    c.disk = fake_disk_open();
+    fake_disk_set(&fails);
+    errno = 0;
+    ck_assert_int_eq(ses_store_open(&c, &second, &note), STATUS_IO);
+    ck_assert_msg(strstr(note.text, strerror(EREMOTEIO)) != NULL, "%s", note.text);
+    c.disk = NULL;
     c.folder = "/proc/nobody";
     ck_assert_int_eq(ses_store_open(&c, &second, &note), STATUS_IO);
     rig_world_end();
@@ -422,6 +484,7 @@ int main(void) {
     tcase_add_test(tcase, test_killed_at_every_point);
     tcase_add_test(tcase, test_bad_disks);
     tcase_add_test(tcase, test_budget_and_floor);
+    tcase_add_test(tcase, test_smaller_budget);
     tcase_add_test(tcase, test_flipped_bits);
     tcase_add_test(tcase, test_lost_segments);
     tcase_add_test(tcase, test_other_directories);
