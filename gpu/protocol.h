@@ -14,11 +14,12 @@
     M(gpu, stepped,    rank,      conductor, none,        none,               plan,   struct gpu_round *round;            \
                                                                                       uint32_t rank;)                     \
     M(gpu, page_freed, conductor, rank,      none,        none,               none,   uint32_t n; uint32_t page[8];)      \
-    /* Copies a page to its slot of the rank's host memory, or back. asker: who gets moved. */                            \
-    M(gpu, move,       conductor, rank,      moved,       none,               none,   uint64_t asker; uint32_t page;      \
+    /* Copies a page to its slot of the rank's host memory, or back. asker: who gets moved; it has GPU_MOVES_MAX under \
+     * way at most. */                            \
+    M(gpu, move,       conductor, rank,      moved,       none,               moves,  uint64_t asker; uint32_t page;      \
                                                                                       uint32_t slot;                      \
                                                                                       uint32_t to_device;)                \
-    M(gpu, moved,      rank,      memory,    none,        none,               none,   uint32_t slot; uint32_t rank;       \
+    M(gpu, moved,      rank,      memory,    none,        none,               moves,  uint32_t slot; uint32_t rank;       \
                                                                                       uint32_t status;)                   \
     M(gpu, graph_vote, rank,      conductor, none,        refused,            none,   uint64_t key;                       \
                                                                                       uint64_t plan;                      \
@@ -27,6 +28,7 @@
     M(gpu, graph_drop, conductor, rank,      none,        none,               none,   uint64_t key;)
 /* clang-format on */
 
+enum { GPU_MOVES_MAX = 64 };
 enum { gpu_KIND_first = GPU_KIND_FIRST - 1, GPU_PROTOCOL(ACT_GEN_ENUM) gpu_KIND_end };
 GPU_PROTOCOL(ACT_GEN_STRUCT)
 

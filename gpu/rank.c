@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANK_STEPS = 2, RANK_MOVES = 64 };
+enum { RANK_STEPS = 2 };
 static const uint64_t RANK_MOVE_AGAIN_NS = 20000;
 
 /* A copy that the device has begun. */
@@ -23,8 +23,8 @@ struct gpu_rank {
     struct gpu_round *rounds[RANK_STEPS]; /* under way, oldest first */
     uint64_t before[RANK_STEPS]; /* digest before each, to check that nobody wrote the plan */
     uint32_t n;
-    uint64_t timer;                     /* armed: ask the device again; 0: none */
-    struct rank_move moves[RANK_MOVES]; /* under way, oldest first */
+    uint64_t timer;                        /* armed: ask the device again; 0: none */
+    struct rank_move moves[GPU_MOVES_MAX]; /* under way, oldest first */
     uint32_t n_moves;
     bool stopping;              /* ends when nothing is under way */
     struct gpu_graph_said held; /* a vote that a fault keeps back (simulation) */
@@ -119,7 +119,7 @@ void rank_on_move(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
     struct gpu_device *d = r->config.device;
     const struct gpu_device_ops *ops = d->ops;
     CHECK(from == r->conductor && m->slot < r->config.n_host);
-    CHECK(d->page_bytes <= r->config.host_bytes && r->n_moves < RANK_MOVES);
+    CHECK(d->page_bytes <= r->config.host_bytes && r->n_moves < GPU_MOVES_MAX);
     enum gpu_stream stream = m->to_device != 0 ? GPU_STREAM_IN : GPU_STREAM_OUT;
     unsigned char *host = r->config.host + m->slot * r->config.host_bytes;
     /* keeps I5: steps that were begun may read the page, or have just written it */

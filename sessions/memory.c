@@ -357,6 +357,9 @@ static void memory_on_release(struct act_ctx *ctx, struct ses_memory *m, act_id_
     act_send(ctx, from, ses_KIND_released, &released, sizeof released);
 }
 
+_Static_assert(SES_TIERS_PARKS_MAX + SES_TIERS_LEAVING_MAX + SES_TIERS_MOVES_MAX <= GPU_MOVES_MAX,
+               "each rank has room for all that may be under way");
+
 static void memory_on_gpu_moved(struct ses_memory *m, const struct gpu_moved *told) {
     ses_tiers_moved(m->tiers, told->slot, (enum status)told->status);
 }

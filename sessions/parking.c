@@ -54,8 +54,8 @@ uint32_t ses_book_park(struct ses_book *b, uint32_t n) {
             ses_book_send_away(b, node);
             continue;
         }
-        if (node == 0 || !may_park(b, node))
-            break;
+        if (node == 0 || b->n_leaving >= SES_TIERS_LEAVING_MAX || !may_park(b, node))
+            break; /* what ends makes whoever wants more ask again */
         ses_page_t place = take_place(b, ses_trie_use(b->trie, node));
         if (place == 0)
             break;
@@ -265,13 +265,15 @@ void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_recor
     ses_book_describe_node(b, ses_pages_node(b->pages, handle), out);
 }
 
-/* A full page of that name at that depth; 0: none. */
+/* A full page of that name and tenant at that depth; 0: none. */
 static uint32_t parent_of(const struct ses_book *b, const struct ses_record *r) {
     uint32_t parent = ses_trie_named(b->trie, &r->parent), n = 0;
     if (parent != 0)
         ses_trie_tokens(b->trie, parent, &n);
-    return n == b->config.page_tokens && ses_trie_depth(b->trie, parent) + 1 == r->depth ? parent
-                                                                                         : 0;
+    return n == b->config.page_tokens && ses_trie_depth(b->trie, parent) + 1 == r->depth &&
+                   ses_trie_space(b->trie, parent)->tenant == r->space.tenant
+               ? parent
+               : 0;
 }
 
 bool ses_book_load(struct ses_book *b, const struct ses_record *r, uint32_t *place) {

@@ -28,8 +28,9 @@ struct ses_tiers;
 
 enum {
     SES_TIERS_NONE = 0xffffffff,
-    SES_TIERS_PARKS_MAX = 8,  /* early copies that the memory has under way */
-    SES_TIERS_MOVES_MAX = 16, /* restores to the device */
+    SES_TIERS_PARKS_MAX = 8,    /* early copies that the memory has under way */
+    SES_TIERS_LEAVING_MAX = 32, /* copies of pages that leave the device */
+    SES_TIERS_MOVES_MAX = 16,   /* restores to the device */
     SES_TIERS_STORES_MAX = 32,
     SES_TIERS_LOADS_MAX = 32
 };

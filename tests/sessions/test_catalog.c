@@ -332,6 +332,14 @@ START_TEST(test_loaded) {
     odd.depth = 3;
     odd.parent = record[2].name;
     EXPECT(!ses_book_load(book, &odd, &place));
+    /* One behind another tenant's, which only a forged one can name. */
+    odd = record[1];
+    odd.parent = record[0].name;
+    odd.space.tenant++;
+    const struct ses_trie *trie = ses_book_trie(book);
+    odd.name = ses_trie_name_of(trie, &odd.space, ses_trie_named(trie, &odd.parent), odd.tokens,
+                                odd.n_tokens);
+    EXPECT(!ses_book_load(book, &odd, &place));
     ses_book_close(book);
 }
 END_TEST

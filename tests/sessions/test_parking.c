@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sessions/book.h"
+#include "sessions/tiers.h"
 #include "sessions/trie.h"
 #include "tests/sessions/expect.h"
 
@@ -373,6 +374,73 @@ START_TEST(test_early_copies_hold_up_nobody) {
 }
 END_TEST
 
+/* ---- more pages than may be copied at once ---- */
+
+enum { MANY = 96, CACHED = 60 };
+static uint32_t many[MANY], n_many, most;
+
+static void park_many(void *self, uint32_t page, uint32_t place) {
+    (void)self;
+    EXPECT(place < MANY && n_many < MANY);
+    many[n_many++] = page;
+    most = n_many > most ? n_many : most;
+}
+
+static void forget_many(void *self, uint32_t place) {
+    (void)self;
+    EXPECT(place < MANY);
+}
+
+/* A request that needs nearly all pages, and a wish for free ones: pages leave some at a time. */
+START_TEST(test_leaving_is_bounded) {
+    static const struct ses_tier tier = {
+        .name = "many", .park = park_many, .restore = restore, .forget = forget_many};
+    struct ses_book_config config = {.n_pages = MANY,
+                                     .page_tokens = PAGE_TOKENS,
+                                     .slots_max = 3,
+                                     .pages_per_slot_max = MANY,
+                                     .tier = &tier,
+                                     .n_places = MANY,
+                                     .early = _i == 1};
+    uint32_t copies = _i == 1 ? SES_TIERS_PARKS_MAX : 0;
+    struct status_note note;
+    struct ses_answer answer;
+    EXPECT_FINE(ses_book_open(&config, &book, &note) == STATUS_OK, note);
+    for (uint32_t i = 0; i < IDS; i++)
+        ids[i] = 10 + i;
+    for (uint32_t i = 0; i < CACHED; i++) {
+        ids[0] = 1000 + i;
+        EXPECT_EQ(admit(0, PAGE_TOKENS + 1, PAGE_TOKENS + 1, &answer), SES_ADMITTED);
+        release(0, PAGE_TOKENS, 1);
+    }
+    EXPECT_EQ(counted().pages_cached, CACHED);
+    n_many = most = 0;
+    if (copies > 0) /* beside early ones */
+        EXPECT_EQ(ses_book_copy_out(book, SES_TIERS_PARKS_MAX), copies);
+    static uint32_t longer[(MANY - 4) * PAGE_TOKENS];
+    const struct ses_admit ask = {.ids = longer,
+                                  .slot = 1,
+                                  .n_ids = (MANY - 4) * PAGE_TOKENS,
+                                  .max_tokens = (MANY - 4) * PAGE_TOKENS,
+                                  .reuse = 1};
+    EXPECT_EQ(ses_book_admit(book, &ask, &answer), SES_LATER);
+    settle();
+    ses_book_keep_free(book, MANY);
+    EXPECT_EQ(n_many, SES_TIERS_LEAVING_MAX + copies);
+    bool admitted = false;
+    while (n_many > 0 && !admitted) {
+        uint32_t page = many[0];
+        memmove(many, many + 1, --n_many * sizeof *many);
+        ses_book_parked(book, page, true);
+        settle();
+        admitted = ready(&answer) && answer.verdict == SES_ADMITTED;
+    }
+    EXPECT(admitted && most <= SES_TIERS_LEAVING_MAX + SES_TIERS_PARKS_MAX);
+    EXPECT_EQ(counted().nodes, CACHED); /* nothing was forgotten for it */
+    ses_book_close(book);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("sessions/parking");
     TCase *tcase = tcase_create("parking");
@@ -384,6 +452,7 @@ int main(void) {
     tcase_add_test(tcase, test_admit_waits_for_parking);
     tcase_add_test(tcase, test_a_full_tier_gives_up_the_oldest);
     tcase_add_test(tcase, test_early_copies_hold_up_nobody);
+    tcase_add_loop_test(tcase, test_leaving_is_bounded, 0, 2);
     tcase_add_test(tcase, test_evicting_takes_what_is_parked_behind);
     suite_add_tcase(suite, tcase);
     return test_run(suite);
