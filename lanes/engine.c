@@ -404,7 +404,9 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                      .ahead = c->ahead,
                                      .no_reuse = c->no_reuse,
                                      .policy = c->policy != NULL ? *c->policy : lane_policy_default,
-                                     .journal = e->journal};
+                                     .journal = e->journal,
+                                     .say = c->say,
+                                     .say_self = c->say_self};
     TRY(lane_planner_open(&pc, &e->planner, note));
     struct ses_memory_config mc = {.key = engine_key(e),
                                    .n_pages = e->n_pages,

@@ -3,6 +3,7 @@
  */
 #include "lanes/planner.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -352,9 +353,22 @@ void planner_maybe_release(struct act_ctx *ctx, struct lane_planner *p, uint32_t
              .n_rows = keep ? l->keep_rows : 0, .keep = keep);
 }
 
-static void planner_drained(struct act_ctx *ctx, struct lane_planner *p) {
+/* The last word of a drain, and to the operator whether sessions were lost by it. */
+static void planner_drained(struct act_ctx *ctx, struct lane_planner *p, uint32_t unsaved,
+                            enum status status) {
+    char text[160];
+    if (status == STATUS_TIMEOUT)
+        snprintf(text, sizeof text,
+                 "drain: not all sessions were saved: the disk did not take them within %u s",
+                 (unsigned)(PLANNER_FLUSH_NS / 1000000000));
+    else
+        snprintf(text, sizeof text, "drain: %u pages of sessions were not saved: %s", unsaved,
+                 status_text(status));
+    if ((unsaved > 0 || status == STATUS_TIMEOUT) && p->config.say != NULL)
+        p->config.say(p->config.say_self, text);
     if (p->drain_client != 0)
-        ACT_SEND(ctx, p->drain_client, lane, drained, .cancelled = p->drain_cancelled);
+        ACT_SEND(ctx, p->drain_client, lane, drained, .cancelled = p->drain_cancelled,
+                 .unsaved = unsaved, .status = (uint32_t)status);
     p->drain_client = 0;
 }
 
@@ -368,7 +382,7 @@ static void planner_check_drained(struct act_ctx *ctx, struct lane_planner *p) {
     if (p->flushing)
         return;
     if (p->dead != STATUS_OK) {
-        planner_drained(ctx, p);
+        planner_drained(ctx, p, 0, p->dead);
         return;
     }
     p->flushing = true;
@@ -379,12 +393,11 @@ static void planner_check_drained(struct act_ctx *ctx, struct lane_planner *p) {
 void planner_on_flushed(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
                         const struct ses_flushed *m) {
     (void)from;
-    (void)m;
     if (!p->flushing)
         return;
     act_timer_cancel(ctx, p->flush_timer);
     p->flushing = false;
-    planner_drained(ctx, p);
+    planner_drained(ctx, p, m->unsaved, m->unsaved > 0 ? (enum status)m->status : STATUS_OK);
 }
 
 void planner_on_done(struct act_ctx *ctx, struct lane_planner *p, act_id_t from,
@@ -467,7 +480,7 @@ static void planner_on_timer(struct act_ctx *ctx, struct lane_planner *p, uint64
     }
     if (cookie == PLANNER_COOKIE_FLUSH) { /* a disk that hangs holds nobody up for ever */
         p->flushing = false;
-        planner_drained(ctx, p);
+        planner_drained(ctx, p, 0, STATUS_TIMEOUT);
         return;
     }
     struct planner_lane *l = planner_named(p, cookie);

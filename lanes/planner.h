@@ -28,6 +28,8 @@ struct lane_planner_config {
     bool ahead, no_reuse;
     struct lane_policy policy;
     struct journal *journal; /* NULL: none; the engine's, written by the planner alone */
+    void (*say)(void *self, const char *text); /* as the engine's; NULL: nobody */
+    void *say_self;
 };
 
 enum status lane_planner_open(const struct lane_planner_config *config, struct lane_planner **out,

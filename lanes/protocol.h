@@ -85,7 +85,9 @@ enum lane_end {
     M(lane, finish,    planner, lane,    done,        none,         lane,    uint32_t end; uint32_t status;)                 \
     /* Control: drain stops admitting; queued and running requests go on until the deadline (relative). */                    \
     M(lane, drain,     client,  planner, drained,     drain_halt,   none,    uint64_t deadline_ns;)                          \
-    M(lane, drained,   planner, client,  none,        none,         none,    uint32_t cancelled;)                            \
+    /* unsaved: pages of sessions that no disk took, and why; status TIMEOUT: how many is not known. */                       \
+    M(lane, drained,   planner, client,  none,        none,         none,    uint32_t cancelled; uint32_t unsaved;           \
+                                                                             uint32_t status;)                               \
     M(lane, stats,     client,  planner, stats_are,   none,         request, uint64_t token;)                                \
     /* counters belong to the planner; to be read on its worker only. */                                                      \
     M(lane, stats_are, planner, client,  none,        none,         request, uint64_t token;                                 \

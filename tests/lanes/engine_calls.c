@@ -29,12 +29,30 @@ static void engine_token(struct act_ctx *ctx, struct client *c, struct client_ca
         client_cancel(ctx, c, call);
 }
 
+/* A call's pages are the memory's when nothing runs, and on their way until the flush ends. */
+static void engine_settles(struct act_ctx *ctx, struct client *c, const struct act_msg *msg) {
+    struct engine_test *t = c->driver.user;
+    if (msg->kind == ses_KIND_flushed) {
+        engine_start(ctx, c, t);
+    } else if (msg->kind == lane_KIND_stats_are) {
+        struct lane_stats_are are;
+        memcpy(&are, msg->body, sizeof are);
+        if (are.counters->running > 0)
+            ACT_SEND(ctx, lane_engine_planner(t->engine), lane, stats, .token = 0);
+        else
+            ACT_SEND(ctx, lane_engine_memory(t->engine), ses, flush, .token = 0);
+    }
+}
+
 static void engine_over(struct act_ctx *ctx, struct client *c, struct client_call *call) {
     struct engine_test *t = c->driver.user;
     (void)call;
     t->live--;
-    engine_start(ctx, c, t);
-    if (t->live == 0)
+    if (t->settle && t->at < t->n)
+        ACT_SEND(ctx, lane_engine_planner(t->engine), lane, stats, .token = 0);
+    else
+        engine_start(ctx, c, t);
+    if (t->live == 0 && t->at == t->n)
         client_stop(ctx);
 }
 
@@ -62,8 +80,11 @@ struct client_call *engine_add(struct engine_test *t, const uint32_t *prompt, ui
 /* Runs the calls, live_max at a time, and closes the engine after its books were checked. */
 void engine_run(struct engine_test *t, uint32_t live_max) {
     t->live_max = live_max;
-    struct client_driver d = {
-        .start = engine_start, .token = engine_token, .over = engine_over, .user = t};
+    struct client_driver d = {.start = engine_start,
+                              .token = engine_token,
+                              .over = engine_over,
+                              .other = engine_settles,
+                              .user = t};
     client_open(&t->client, t->engine, &d);
     client_run(&t->client);
     struct status_note note;

@@ -17,6 +17,7 @@ struct engine_test {
     uint64_t hash[ENGINE_CALLS][ENGINE_NEW + 16];
     uint32_t n, at, live, live_max;
     uint32_t cancel_every; /* 0: never */
+    bool settle;           /* between calls all that they left is saved (one at a time) */
 };
 
 /* The model that ships, 16 lanes. */
