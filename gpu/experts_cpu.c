@@ -83,10 +83,12 @@ static void run_gather(struct cpu *c, const struct cpu_stage *s, struct gpu_memb
     size_t ld = c->ld[KRN_BUF_H];
     while (gpu_team_take(m, slots, ceil_div(slots, m->size), &begin, &end))
         for (uint32_t i = begin; i < end; i++) {
-            const float *from = c->buf[KRN_BUF_H] + c->mix.row[i] * ld;
+            uint32_t row = c->mix.row[i];
+            const float *from = c->buf[KRN_BUF_H] + row * ld;
             memcpy(c->mix.input + i * ld, from, c->model.hidden * sizeof *from);
-            if (s->rounds)
-                c->matmul.round(from, c->model.hidden, c->mix.rounded + i * c->ld_rounded);
+            if (s->rounds) /* the norm's stage rounded it */
+                memcpy(c->mix.rounded + i * c->ld_rounded, c->rounded + row * c->ld_rounded,
+                       c->ld_rounded);
         }
     gpu_team_end(m);
 }
