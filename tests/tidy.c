@@ -188,7 +188,8 @@ static bool prefix_fits(const char *path, const char *name) {
         {"fabric/", "fab_"},
         {"sessions/", "ses_"},
         {"lanes/door/", "door_ desk_"},
-        {"lanes/programs/", "program_ client_ ctl_ input_ options_ prove_ show_ loading_ bench_"},
+        {"lanes/programs/",
+         "program_ client_ ctl_ input_ output_ options_ prove_ show_ loading_ bench_"},
         {"lanes/text/", "lane_ text_ utf8_ jinja_"},
         {"lanes/", "lane_"},
     };

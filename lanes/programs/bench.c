@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lanes/programs/loading.h"
+#include "lanes/programs/output.h"
 
 enum { BENCH_DECODE_NEW = 160, BENCH_DECODE_PROMPT = 64, BENCH_MODEL_LANES = 8 };
 
@@ -125,7 +126,7 @@ static enum status bench_model(struct bench *b) {
 
 static enum status bench_all(struct bench *b, int argc, char **argv) {
     TRY(options_parse(P_BENCH, argc, argv, &b->o, &b->note));
-    TRY(input_writable(options_text(&b->o, OPT_json, NULL), &b->note));
+    TRY(output_writable(options_text(&b->o, OPT_json, NULL), &b->note));
     b->progress = isatty(2) && !options_has(&b->o, OPT_quiet);
     if (options_has(&b->o, OPT_tiers))
         return bench_tiers(b);

@@ -2,6 +2,7 @@
  * Runs bench's experiments: calls submitted at once, what comes back timed.
  */
 #include "lanes/programs/bench.h"
+#include "lanes/programs/output.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -222,11 +223,7 @@ enum status bench_write(struct bench *b, const json_t *j, void (*print)(const js
         print(j);
     if (path == NULL)
         return STATUS_OK;
-    FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-    if (f == NULL || json_dumpf(j, f, JSON_INDENT(1) | JSON_PRESERVE_ORDER) != 0 ||
-        fputc('\n', f) == EOF || (f != stdout && fclose(f) != 0))
-        return status_say(&b->note, STATUS_IO, "%s could not be written", path);
-    return STATUS_OK;
+    return output_json(path, j, JSON_INDENT(1) | JSON_PRESERVE_ORDER, &b->note);
 }
 
 int64_t bench_peak_bytes(void) {

@@ -13,6 +13,7 @@
 
 #include "lanes/programs/bench.h"
 #include "lanes/programs/loading.h"
+#include "lanes/programs/output.h"
 #include "sessions/disk.h"
 
 enum {
@@ -534,12 +535,10 @@ static enum status write_svg(struct bench *b, const json_t *j) {
     const char *path = options_text(&b->o, OPT_svg, NULL);
     if (path == NULL)
         return STATUS_OK;
-    FILE *f = fopen(path, "w");
-    if (f != NULL)
-        bench_svg(f, j);
-    if (f == NULL || fclose(f) != 0)
-        return status_say(&b->note, STATUS_IO, "%s could not be written", path);
-    return STATUS_OK;
+    struct output file;
+    TRY(output_open(&file, path, &b->note));
+    bench_svg(file.f, j);
+    return output_close(&file, true, &b->note);
 }
 
 /* Dimensions without files instead of a model. */
@@ -565,7 +564,7 @@ static enum status tiers_all(struct tiers *t) {
     char title[256];
     TRY(options_engine(&b->o, &t->config, &b->note));
     TRY(options_float(&b->o, OPT_seconds, 0.1f, 1e6f, &seconds, &b->note));
-    TRY(input_writable(options_text(&b->o, OPT_svg, NULL), &b->note));
+    TRY(output_writable(options_text(&b->o, OPT_svg, NULL), &b->note));
     TRY(take_shape(t));
     TRY(make_folder(t));
     t->repeats = seconds >= 10 ? 5 : seconds >= 5 ? 3 : 1;

@@ -10,6 +10,7 @@
 
 #include "lanes/door/wire.h"
 #include "lanes/programs/ctl.h"
+#include "lanes/programs/output.h"
 
 /* {"cmd": cmd} with the tenant, and the session when there is one. */
 static json_t *message(const struct ctl *c, const char *cmd, const char *session) {
@@ -259,22 +260,17 @@ static enum program_exit change(struct ctl *c, const char *word, const char *ses
 
 /* ---- files ---- */
 
-/* Everything or nothing: the file gets its name when it is whole and on the disk. */
-static enum program_exit export_to(struct ctl *c, const char *session, const char *path) {
+/* The session's bytes from the server to the file, *offset of them. */
+static enum program_exit export_bytes(struct ctl *c, const char *session, FILE *f,
+                                      int64_t *offset) {
     static unsigned char bytes[DOOR_DATA_MAX + 3];
     struct status_note note;
-    char part[4096];
     enum program_exit code = EXIT_DONE;
-    int64_t offset = 0, size = 1;
-    if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part) {
-        status_say(&note, STATUS_BAD_REQUEST, "the path of the file is too long");
-        return ctl_fail(&note, EXIT_USAGE);
-    }
-    FILE *f = fopen(part, "wb");
-    bool fine = f != NULL;
-    while (fine && code == EXIT_DONE && offset < size) {
+    int64_t size = 1;
+    bool fine = true;
+    while (code == EXIT_DONE && *offset < size && !ferror(f)) {
         json_t *m = message(c, "export", session);
-        json_object_set_new(m, "offset", json_integer(offset));
+        json_object_set_new(m, "offset", json_integer(*offset));
         json_t *reply = ctl_call_patiently(c, m, &code);
         const json_t *data = json_object_get(reply, "data");
         size_t n = 0;
@@ -282,26 +278,35 @@ static enum program_exit export_to(struct ctl *c, const char *session, const cha
         if (code == EXIT_DONE)
             fine = json_is_string(data) && json_string_length(data) / 4 * 3 <= sizeof bytes &&
                    door_base64_from(json_string_value(data), json_string_length(data), bytes, &n) &&
-                   n > 0 && fwrite(bytes, 1, n, f) == n;
+                   n > 0;
         else
             said(c, reply, code);
         size = number(reply, "size");
-        offset += (int64_t)n;
+        *offset += (int64_t)n;
         json_decref(reply);
+        if (!fine) {
+            status_say(&note, STATUS_IO, "the answer is not what a roundhouse server says");
+            return ctl_fail(&note, EXIT_UNAVAILABLE);
+        }
+        fwrite(bytes, 1, n, f); /* what fails here is seen above and when the file is closed */
     }
-    if (f != NULL) {
-        fine = fflush(f) == 0 && fsync(fileno(f)) == 0 && fine;
-        fine = fclose(f) == 0 && fine;
-    }
-    fine = fine && (code != EXIT_DONE || rename(part, path) == 0);
-    if (!fine || code != EXIT_DONE)
-        unlink(part);
-    if (!fine) {
-        status_say(&note, STATUS_IO, "%s cannot be written: %s", path, strerror(errno));
+    return code;
+}
+
+/* Everything or nothing: the file gets its name when it is whole and on the disk. */
+static enum program_exit export_to(struct ctl *c, const char *session, const char *path) {
+    struct status_note note;
+    struct output file;
+    int64_t offset = 0;
+    if (output_open(&file, path, &note) != STATUS_OK)
         return ctl_fail(&note, EXIT_IO);
-    }
-    if (code == EXIT_DONE && !c->json)
-        printf("exported %s: %" PRId64 " bytes in %s\n", session, offset, path);
+    enum program_exit code = export_bytes(c, session, file.f, &offset);
+    bool straight = file.part[0] == '\0';
+    if (output_close(&file, code == EXIT_DONE, &note) != STATUS_OK)
+        return ctl_fail(&note, EXIT_IO);
+    if (code == EXIT_DONE && !c->json) /* standard output may be what was written */
+        fprintf(straight ? stderr : stdout, "exported %s: %" PRId64 " bytes in %s\n", session,
+                offset, path);
     return code;
 }
 
@@ -331,6 +336,7 @@ static enum program_exit import_from(struct ctl *c, const char *path) {
     const char *made = NULL;
     json_t *reply = NULL;
     size_t n;
+    errno = 0;
     while (code == EXIT_DONE && made == NULL && (n = fread(bytes, 1, sizeof bytes, f)) > 0) {
         json_t *m = message(c, "import", NULL);
         json_object_set_new(m, "name", json_string(name));
@@ -342,10 +348,14 @@ static enum program_exit import_from(struct ctl *c, const char *path) {
         made = json_string_value(json_object_get(reply, "session"));
         offset += (int64_t)n;
     }
+    int error = ferror(f) ? errno : 0; /* a directory can be opened, not read */
     fclose(f);
     if (reply != NULL)
         said(c, reply, code);
-    if (code == EXIT_DONE && made == NULL) {
+    if (code == EXIT_DONE && made == NULL && error != 0) {
+        status_say(&note, STATUS_IO, "%s cannot be read: %s", path, strerror(error));
+        code = ctl_fail(&note, EXIT_NO_INPUT);
+    } else if (code == EXIT_DONE && made == NULL) {
         status_say(&note, STATUS_BAD_FILE, "%s ends before its session does", path);
         code = ctl_fail(&note, EXIT_BAD_DATA);
     } else if (code == EXIT_DONE && !c->json) {

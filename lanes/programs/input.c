@@ -44,16 +44,6 @@ enum status input_read(const char *path, char **text, size_t *bytes, struct stat
     return STATUS_OK;
 }
 
-enum status input_writable(const char *path, struct status_note *note) {
-    if (path == NULL || strcmp(path, "-") == 0)
-        return STATUS_OK;
-    FILE *f = fopen(path, "a");
-    if (f == NULL)
-        return status_say(note, STATUS_IO, "%s cannot be written: %s", path, strerror(errno));
-    fclose(f);
-    return STATUS_OK;
-}
-
 enum status input_stops(const struct options *o, struct lane_stop **out, struct status_note *note) {
     uint32_t n = o->n[OPT_stop];
     *out = NULL;

@@ -11,9 +11,6 @@
 /* Reads a whole file, "-" for standard input, at most 64 MiB; *text is malloc'd and has a zero byte
  * behind it. */
 enum status input_read(const char *path, char **text, size_t *bytes, struct status_note *note);
-/* IO when the file can not be written, said before long work and not after it; "-" and NULL always
- * can. */
-enum status input_writable(const char *path, struct status_note *note);
 /* The --stop options as stop strings (malloc'd; NULL when there are none). */
 enum status input_stops(const struct options *o, struct lane_stop **out, struct status_note *note);
 /* A JSON string of the bytes; what is not valid UTF-8 becomes U+FFFD. New reference. */

@@ -12,6 +12,7 @@
 #include "config.h"
 #include "lanes/programs/input.h"
 #include "lanes/programs/options.h"
+#include "lanes/programs/output.h"
 
 static void prove_progress(struct prove *p, const char *what, uint64_t rows) {
     static double last;
@@ -31,7 +32,7 @@ static enum status prove_axes_parse(struct prove *p, const char *list, struct st
         return STATUS_OK;
     }
     p->asked = true;
-    if (*list == '\0')
+    if (list[strspn(list, ",")] == '\0')
         return status_say(note, STATUS_BAD_REQUEST, "--axes names no axis");
     while (*list != '\0') {
         size_t n = strcspn(list, ",");
@@ -43,7 +44,7 @@ static enum status prove_axes_parse(struct prove *p, const char *list, struct st
             return status_say(
                 note, STATUS_BAD_REQUEST,
                 "--axes '%.*s' is no axis that this build can show; there are company, "
-                "memory, drafts, pieces, threads, trouble, ranks, graphs",
+                "memory, drafts, pieces, threads, trouble, ranks, and on a GPU graphs",
                 (int)n, list);
         p->axes[a] = true;
         list += n + (list[n] == ',');
@@ -54,7 +55,7 @@ static enum status prove_axes_parse(struct prove *p, const char *list, struct st
 static enum status prove_settle(struct prove *p, const struct options *o,
                                 struct status_note *note) {
     float seconds = 20.0f;
-    TRY(input_writable(options_text(o, OPT_json, NULL), note));
+    TRY(output_writable(options_text(o, OPT_json, NULL), note));
     TRY(options_engine(o, &p->config, note));
     TRY(options_u64(o, OPT_seed, 0, UINT64_MAX, false, &p->seed, note));
     TRY(options_float(o, OPT_seconds, 0.1f, 1e6f, &seconds, note));
@@ -67,7 +68,9 @@ static enum status prove_settle(struct prove *p, const struct options *o,
             a++;
         if (a > PROVE_TROUBLE)
             return status_say(note, STATUS_BAD_REQUEST,
-                              "--perturb '%s' is no axis that can be perturbed", perturb);
+                              "--perturb '%s' is no axis that can be perturbed; there are company, "
+                              "memory, drafts, pieces, threads, trouble",
+                              perturb);
         p->config.perturb = a;
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -283,13 +286,9 @@ static enum status prove_write_json(const struct prove *p, const char *path,
         json_object_del(json_object_get(j, "machine"), "isa");
         json_object_del(json_object_get(j, "machine"), "threads");
     }
-    FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-    bool ok = f != NULL && json_dumpf(j, f, JSON_INDENT(2) | JSON_PRESERVE_ORDER) == 0 &&
-              fputc('\n', f) != EOF;
-    if (f != NULL && f != stdout)
-        ok = fclose(f) == 0 && ok;
+    enum status s = output_json(path, j, JSON_INDENT(2) | JSON_PRESERVE_ORDER, note);
     json_decref(j);
-    return ok ? STATUS_OK : status_say(note, STATUS_IO, "%s could not be written", path);
+    return s;
 }
 
 int program_prove(int argc, char **argv) {

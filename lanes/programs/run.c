@@ -11,6 +11,7 @@
 #include "lanes/programs/input.h"
 #include "lanes/programs/loading.h"
 #include "lanes/programs/options.h"
+#include "lanes/programs/output.h"
 #include "sessions/reason.h"
 
 enum { RUN_SESSIONS_MAX = 1024 };
@@ -269,15 +270,16 @@ static enum status run_write_logits(const struct run *r, struct status_note *not
     const char *path = options_text(&r->o, OPT_logits_first, NULL);
     if (path == NULL)
         return STATUS_OK;
-    FILE *f = fopen(path, "wb");
-    if (f == NULL)
-        return status_say(note, STATUS_IO, "%s cannot be written", path);
+    struct output file;
     bool ok = true;
+    TRY(output_open(&file, path, note));
     for (uint32_t i = 0; i < r->n; i++)
         ok = ok && fwrite(r->sessions[i].first_logits, sizeof(float), lane_engine_vocab(r->engine),
-                          f) == lane_engine_vocab(r->engine);
-    ok = fclose(f) == 0 && ok;
-    return ok ? STATUS_OK : status_say(note, STATUS_IO, "%s could not be written whole", path);
+                          file.f) == lane_engine_vocab(r->engine);
+    enum status s = output_close(&file, ok, note);
+    return s == STATUS_OK && !ok
+               ? status_say(note, STATUS_IO, "%s could not be written whole", path)
+               : s;
 }
 
 static enum status run_all(struct run *r, int argc, char **argv, struct status_note *note) {

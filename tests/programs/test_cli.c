@@ -311,7 +311,13 @@ START_TEST(cli_bench_tiers) {
     for (size_t k = 0; k < sizeof said / sizeof *said; k++)
         ck_assert_msg(strstr(svg, said[k]) != NULL, "%s", said[k]);
     ck_assert(strstr(svg, "nan") == NULL && strstr(svg, "inf") == NULL);
-    unlink(path);
+    /* What cannot be measured leaves the picture that is there, and makes none. */
+    command_run(&cli, "bench --tiers --quiet --svg %s --model %s/none 2>&1", path, folder);
+    ck_assert(cli.code != 0 && access(path, F_OK) == 0 && unlink(path) == 0);
+    command_run(&cli, "bench --tiers --quiet --svg %s --model %s/none 2>&1", path, folder);
+    ck_assert(cli.code != 0 && access(path, F_OK) != 0);
+    command_run(&cli, "bench --tiers --quiet --svg %s 2>&1", folder);
+    ck_assert(cli.code == 74 && strstr(cli.text, "Is a directory") != NULL);
     ck_assert_int_eq(rmdir(folder), 0);
     command_run(&cli, "bench --svg /tmp/x 2>&1");
     ck_assert(cli.code != 0 && strstr(cli.text, "--tiers") != NULL);

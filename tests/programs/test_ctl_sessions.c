@@ -79,6 +79,34 @@ __attribute__((format(printf, 3, 4))) static void ctl(int code, const char *says
 
 static const char story[] = "generate --greedy --ignore-eos --max-tokens 150 'Once upon a time'";
 
+/* A session into whatever there is already: links are followed, devices and pipes are written into,
+ * a file of the user's that has an unlucky name stays, and what fails leaves what was there. */
+static void exports(void) {
+    char command[1024];
+    snprintf(command, sizeof command,
+             "cd %s && echo mine > file.part && echo old > target && chmod 640 target && "
+             "ln -s target link && ln -s new dangling && ln -s /dev/full full && ln -s /dev/stdout "
+             "out && mkdir d && "
+             "echo old > sealed",
+             folder);
+    ck_assert_int_eq(system(command), 0);
+    ctl(0, session, "sessions export %s %s/file", session, folder);
+    ctl(0, session, "sessions export %s %s/link", session, folder);
+    ctl(0, session, "sessions export %s %s/dangling", session, folder);
+    ctl(74, "No space left", "sessions export %s %s/full", session, folder);
+    ctl(74, "Is a directory", "sessions export %s %s/d", session, folder);
+    ctl(1, "not_found", "sessions export %032d %s/sealed", 0, folder);
+    command_run(&out, "ctl --connect %s sessions export %s %s/out | cat > %s/piped", url, session,
+                folder, folder);
+    snprintf(command, sizeof command,
+             "cd %s && cmp file target && cmp file new && cmp file piped && test -L link && "
+             "test -L dangling && test -L full && test \"$(cat file.part sealed)\" = \"$(echo "
+             "mine; echo old)\" && "
+             "test $(stat -c %%a target) = 640 && test $(ls | grep -c part) = 1",
+             folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
 START_TEST(test_carry) {
     static char told[4096];
     pid_t pid = start_server("a");
@@ -92,6 +120,7 @@ START_TEST(test_carry) {
     ctl(0, "[0,", "sessions show %s", session);
     ctl(0, "3 pages", "sessions pin %s", session);
     ctl(0, session, "sessions export %s %s/file", session, folder);
+    exports();
     ctl(0, "no_room", "stats");
     end_server(pid, SIGKILL); /* what was said to be pinned is on the disk, and so is the pin */
     pid = start_server("a");
@@ -205,6 +234,7 @@ START_TEST(test_refused) {
     ctl(65, "ends before", "sessions import %s/odd", folder);
     ctl(65, "ends before", "sessions import %s/empty", folder);
     ctl(66, "cannot be read", "sessions import %s/nobody", folder);
+    ctl(66, "Is a directory", "sessions import %s", folder);
     ctl(1, "32 hex digits", "sessions pin nonsense");
     ctl(64, "usage", "sessions pin");
     ctl(64, "usage", "sessions nonsense");

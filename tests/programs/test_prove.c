@@ -95,6 +95,12 @@ START_TEST(prove_says_what_a_device_cannot_show) {
     ck_assert_int_ne(prove_out.code, 0);
     ck_assert_msg(strstr(prove_out.text, "the device cpu has no graphs") != NULL, "%s",
                   prove_out.text);
+    command_run(&prove_out, "prove --quiet --device cpu --axes , 2>&1");
+    ck_assert(prove_out.code == 64 && strstr(prove_out.text, "names no axis") != NULL);
+    command_run(&prove_out, "prove --quiet --device cpu --axes none 2>&1");
+    ck_assert(prove_out.code == 64 && strstr(prove_out.text, "on a GPU graphs") != NULL);
+    command_run(&prove_out, "prove --quiet --device cpu --perturb ranks 2>&1");
+    ck_assert(prove_out.code == 64 && strstr(prove_out.text, "threads, trouble") != NULL);
 }
 END_TEST
 
