@@ -427,6 +427,19 @@ static bool desk_stats(struct door_desk *d, struct act_ctx *ctx, const struct do
     return false;
 }
 
+static bool desk_drain(struct door_desk *d, struct act_ctx *ctx, const struct door_header *from) {
+    door_desk_drain(d, ctx, d->call.deadline_ms * NS_PER_MS);
+    if (!d->call.wait || d->drained || d->fatal != STATUS_OK) {
+        door_reply_drain(d, d->call.deadline_ms);
+        return true;
+    }
+    struct door_wait *w =
+        door_waits_add(&d->waits, from, DOOR_WAIT_DRAIN, &d->table, NULL, UINT64_MAX);
+    CHECK(w != NULL); /* nothing is received when all are taken */
+    w->value = d->call.deadline_ms;
+    return false;
+}
+
 bool door_desk_receive(struct door_desk *d, struct act_ctx *ctx, const struct door_header *from,
                        const void *bytes, size_t n) {
     struct door_error error;
@@ -460,9 +473,7 @@ bool door_desk_receive(struct door_desk *d, struct act_ctx *ctx, const struct do
     case DOOR_STATS:
         return desk_stats(d, ctx, from);
     case DOOR_DRAIN:
-        door_desk_drain(d, ctx, d->call.deadline_ms * NS_PER_MS);
-        door_reply_drain(d, d->call.deadline_ms);
-        return true;
+        return desk_drain(d, ctx, from);
     case DOOR_INFO:
         door_reply_info(d);
         return true;
@@ -507,6 +518,8 @@ void door_desk_answer(struct door_desk *d, struct act_ctx *ctx) {
         answer_submit(d, w);
     } else if (w->kind == DOOR_WAIT_STATS) {
         door_reply_stats(d);
+    } else if (w->kind == DOOR_WAIT_DRAIN) {
+        door_reply_drain(d, w->value);
     } else if (w->kind == DOOR_WAIT_QUERY) {
         door_desk_answer_query(d, w);
     } else if (r != NULL) {

@@ -77,7 +77,8 @@ struct door_desk {
     bool draining, drained;
     uint32_t stats_asked;       /* who has not answered: DOOR_ASKED_PLANNER, DOOR_ASKED_MEMORY */
     struct door_query *queries; /* [DOOR_QUERIES], and one more for stats */
-    uint32_t drain_cancelled;
+    uint32_t drain_cancelled, drain_unsaved; /* what the planner said when it was drained */
+    enum status drain_status;
     uint64_t probes, healed; /* of the transport, for stats */
     enum status fatal;       /* DEVICE or DESYNC came back: the engine is lost */
 };

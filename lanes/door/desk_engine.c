@@ -215,6 +215,9 @@ void desk_on_drained(struct act_ctx *ctx, struct door_desk *d, act_id_t from,
     (void)from;
     d->drained = true;
     d->drain_cancelled = m->cancelled;
+    d->drain_unsaved = m->unsaved;
+    d->drain_status = (enum status)m->status;
+    door_desk_wake_kind(d, DOOR_WAIT_DRAIN);
 }
 
 void desk_on_stats_are(struct act_ctx *ctx, struct door_desk *d, act_id_t from,
@@ -245,6 +248,7 @@ void door_desk_abandon(struct door_desk *d, struct act_ctx *ctx) {
     }
     door_desk_wake_kind(d, DOOR_WAIT_STATS);
     door_desk_wake_kind(d, DOOR_WAIT_QUERY);
+    door_desk_wake_kind(d, DOOR_WAIT_DRAIN);
 }
 
 bool door_desk_all_read(const struct door_desk *d) {

@@ -313,5 +313,11 @@ void door_reply_drain(struct door_desk *d, uint64_t deadline_ms) {
     door_out_bool(o, "draining", d->draining);
     door_out_u64(o, "live", d->table.live.n);
     door_out_u64(o, "deadline_ms", deadline_ms);
+    if (d->drained) {
+        door_out_u64(o, "cancelled", d->drain_cancelled);
+        door_out_u64(o, "unsaved", d->drain_unsaved);
+        if (d->drain_status != STATUS_OK)
+            door_out_str(o, "why", status_text(d->drain_status));
+    }
     end(o);
 }

@@ -17,7 +17,13 @@ struct door_header {
     unsigned char bytes[DOOR_HEADER_MAX];
 };
 
-enum door_wait_kind { DOOR_WAIT_READ, DOOR_WAIT_SUBMIT, DOOR_WAIT_STATS, DOOR_WAIT_QUERY };
+enum door_wait_kind {
+    DOOR_WAIT_READ,
+    DOOR_WAIT_SUBMIT,
+    DOOR_WAIT_STATS,
+    DOOR_WAIT_QUERY,
+    DOOR_WAIT_DRAIN
+};
 enum door_wait_state { DOOR_WAIT_FREE, DOOR_WAIT_WAITING, DOOR_WAIT_READY };
 
 struct door_wait {

@@ -84,6 +84,7 @@ struct door_call {
     uint64_t cursor;              /* read; sessions, stored, tokens: where the page begins */
     uint32_t wait_ms, max_events; /* read */
     uint64_t deadline_ms;         /* drain */
+    bool wait;                    /* drain: the answer comes when all is over */
     uint64_t tenant;              /* this and the next: stored, tokens, forget, pin */
     struct ses_name session;
     bool on;                   /* pin */

@@ -623,7 +623,8 @@ static bool call_from(struct take *t, struct door_call *call) {
         call->session = door_import_id(call->name);
         return take_tenant(t, &call->tenant);
     case DOOR_DRAIN:
-        return take_u64(t, "deadline_ms", 0, 86400000, t->limits->drain_ms, &call->deadline_ms);
+        return take_u64(t, "deadline_ms", 0, 86400000, t->limits->drain_ms, &call->deadline_ms) &&
+               take_bool(t, "wait", false, &call->wait);
     default:
         return true;
     }

@@ -13,7 +13,7 @@
 #include "lanes/programs/ctl.h"
 #include "lanes/programs/input.h"
 
-enum { CTL_WAIT_MS = 1000, CTL_TIMEOUT_S = 10 };
+enum { CTL_WAIT_MS = 1000, CTL_TIMEOUT_S = 10, CTL_DRAIN_MS = 86400000 };
 
 static volatile sig_atomic_t ctl_interrupted;
 
@@ -350,7 +350,7 @@ static enum program_exit ctl_usage(void) {
             "  submit JSON | -                 submit one request (doc/protocol.md)\n"
             "  read NAME [CURSOR]              print a reply from an event on, to its end\n"
             "  cancel NAME                     end a request\n"
-            "  drain [SECONDS]                 let the server finish and end\n");
+            "  drain [SECONDS]                 let the server finish and end, and wait for that\n");
     return EXIT_USAGE;
 }
 
@@ -380,10 +380,10 @@ static enum program_exit ctl_command(struct ctl *c) {
         return ctl_follow(c, word, number);
     if (o->n_args <= 2 && strcmp(cmd, "drain") == 0)
         return ctl_simple(c,
-                          word != NULL ? json_pack("{s:s, s:I}", "cmd", "drain", "deadline_ms",
-                                                   (json_int_t)number * 1000)
-                                       : json_pack("{s:s}", "cmd", "drain"),
-                          0);
+                          word != NULL ? json_pack("{s:s, s:b, s:I}", "cmd", "drain", "wait", 1,
+                                                   "deadline_ms", (json_int_t)number * 1000)
+                                       : json_pack("{s:s, s:b}", "cmd", "drain", "wait", 1),
+                          CTL_DRAIN_MS);
     return ctl_usage();
 }
 

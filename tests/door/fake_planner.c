@@ -15,7 +15,8 @@ static void fake_end(struct act_ctx *ctx, struct fake_planner *p, struct fake_la
     l->used = false;
     p->counters.running--;
     if (p->draining && p->counters.running == 0 && p->drain_client != 0) {
-        ACT_SEND(ctx, p->drain_client, lane, drained, .cancelled = p->cancelled);
+        ACT_SEND(ctx, p->drain_client, lane, drained, .cancelled = p->cancelled,
+                 .unsaved = p->unsaved, .status = p->unsaved > 0 ? STATUS_IO : STATUS_OK);
         p->drain_client = 0;
     }
 }

@@ -35,6 +35,7 @@ struct fake_planner {
     uint32_t generation, cancelled;
     uint64_t drain_timer;
     bool draining;
+    uint32_t unsaved; /* what a drain says, and that the disk failed */
 };
 
 extern const struct act_kind fake_planner_kind;

@@ -478,6 +478,26 @@ START_TEST(test_drain) {
 }
 END_TEST
 
+/* Who waits for the end of a drain hears what came of it. */
+START_TEST(test_drain_waited_for) {
+    struct fixture f;
+    fixture_open(&f, NULL);
+    f.planner->unsaved = 12;
+    struct door_client *c = client_open(f.url);
+    json_decref(client_call(c, "{'cmd':'submit','name':'h','prompt_ids':[2]}"));
+    json_t *r = client_call(c, "{'cmd':'drain','deadline_ms':300,'wait':true}");
+    ck_assert(reply_ok(r));
+    ck_assert_int_eq(number(r, "cancelled"), 1);
+    ck_assert_int_eq(number(r, "unsaved"), 12);
+    ck_assert_str_eq(json_string_value(json_object_get(r, "why")), status_text(STATUS_IO));
+    json_decref(r);
+    fixture_join(&f);
+    ck_assert_uint_eq(f.closed_status, STATUS_OK);
+    door_client_close(c);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(test_halt) {
     struct fixture f;
     char text[256];
@@ -710,6 +730,7 @@ static Suite *suite(void) {
     tcase_add_test(t, test_silent_connections);
     tcase_add_test(t, test_tcp);
     tcase_add_test(t, test_drain);
+    tcase_add_test(t, test_drain_waited_for);
     tcase_add_test(t, test_halt);
     tcase_add_test(t, test_device_lost);
     tcase_add_test(t, test_idle_cancel);

@@ -352,7 +352,9 @@ START_TEST(test_other_commands) {
     ck_assert_uint_eq(call.max_events, DOOR_EVENTS_DEFAULT);
     ck_assert(decode("{'cmd':'drain'}"));
     ck_assert_uint_eq(call.deadline_ms, 4000);
-    ck_assert(decode("{'cmd':'drain','deadline_ms':0}"));
+    ck_assert(!call.wait);
+    ck_assert(decode("{'cmd':'drain','deadline_ms':0,'wait':true}"));
+    ck_assert(call.wait);
     ck_assert_uint_eq(call.deadline_ms, 0);
     ck_assert(decode("{'cmd':'sessions','from':12}"));
     ck_assert_uint_eq(call.cursor, 12);

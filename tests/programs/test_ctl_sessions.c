@@ -217,6 +217,20 @@ START_TEST(test_rebuild) {
 }
 END_TEST
 
+/* A disk that takes nothing: whoever drains the server hears how much is lost. */
+START_TEST(test_unsaved) {
+    pid_t pid = start_server_as("full", "--disk-floor", "100%");
+    command_run(&out, "ctl --connect %s generate Once --max-tokens 70 --ignore-eos", url);
+    ck_assert_int_eq(out.code, 0);
+    command_run(&out, "ctl --connect %s drain 5 --json", url);
+    ck_assert_int_eq(out.code, 0);
+    ck_assert_ptr_nonnull(strstr(out.text, "\"unsaved\":2,\"why\":\""));
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 START_TEST(test_refused) {
     char command[512];
     snprintf(command, sizeof command, "echo nothing of the kind > %s/odd; : > %s/empty", folder,
@@ -250,6 +264,7 @@ int main(void) {
     tcase_set_timeout(t, 0);
     tcase_add_test(t, test_carry);
     tcase_add_test(t, test_rebuild);
+    tcase_add_test(t, test_unsaved);
     tcase_add_test(t, test_refused);
     suite_add_tcase(s, t);
     return test_run(s);
