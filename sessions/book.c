@@ -515,8 +515,10 @@ void ses_book_release(struct ses_book *b, const struct ses_release *told,
     uint32_t last = told->keep != 0 ? ses_book_share(b, s, told->ids, told->n_rows, true) : 0;
     for (uint32_t i = s->sealed; last == 0 && i > 0; i--)
         last = ses_pages_node(b->pages, s->page[i - 1]);
-    if (last != 0)
+    if (last != 0) {
         ses_book_touch(b, last);
+        ses_book_served(b, last);
+    }
     end_copy(b, s);
     for (uint32_t i = s->n_pages; i > 0;
          i--) /* from the end: a parent turns idle after its children */

@@ -56,6 +56,9 @@ uint32_t ses_book_park(struct ses_book *b, uint32_t n);
 /* Begins to copy pages that filled to the tier, until n are under way; they stay where they are.
  * Returns how many it began. */
 uint32_t ses_book_copy_out(struct ses_book *b, uint32_t n);
+/* Before the end: what is on the device alone is to be copied, what was used last first, where it
+ * is worth more than what has a place. */
+void ses_book_save_all(struct ses_book *b);
 /* How many pages are on their way to the tier. */
 uint32_t ses_book_parking(const struct ses_book *b);
 /* How many pages still have to be copied, those under way included. */

@@ -198,10 +198,11 @@ static bool export_part(struct ses_carry *c, struct ses_query *q, const struct s
                                 h->page_bytes, fetch->offset, q->bytes, SES_QUERY_BYTES);
     else if (fetch->number != SES_TIERS_NONE)
         return false;
-    else if (c->config.disk)
+    else if (c->config.disk) {
+        ses_book_save(b, leaf);
         q->status = status_say(&q->note, STATUS_AGAIN,
                                "page %u of the session is still on its way to the disk", index);
-    else
+    } else
         q->status = status_say(&q->note, STATUS_UNSUPPORTED,
                                "page %u of the session is on the device only: pin the session "
                                "first, or start with --disk-cache",
@@ -234,7 +235,10 @@ static void begin_reading(struct ses_carry *c, const struct ses_query *q, uint32
     struct reader *r = reader_of(c, q, true);
     r->parent = parent != 0 ? ses_trie_name(b->trie, parent) : (struct ses_name){{0}};
     r->n_tokens = n_tokens;
-    ses_book_touch(b, leaf);
+    if (c->config.disk)
+        ses_book_save(b, leaf);
+    else
+        ses_book_touch(b, leaf);
 }
 
 bool ses_carry_export(struct ses_carry *c, struct ses_query *q, struct ses_carry_fetch *fetch) {
@@ -244,7 +248,14 @@ bool ses_carry_export(struct ses_carry *c, struct ses_query *q, struct ses_carry
         return true;
     struct ses_export_head head = ses_export_head_of(&c->config.kind, q->tenant, n_tokens);
     q->size = ses_export_size(&head);
-    if (q->from > q->size) {
+    if (c->config.disk && head.n_pages > c->config.book->config.n_places) {
+        q->value = head.n_pages;
+        q->limit = c->config.book->config.n_places;
+        q->status = status_say(&q->note, STATUS_TOO_LARGE,
+                               "the session has %llu pages, the disk cache has room for %llu: "
+                               "start with a larger --disk-budget",
+                               (unsigned long long)q->value, (unsigned long long)q->limit);
+    } else if (q->from > q->size) {
         q->value = q->from;
         q->limit = q->size;
         q->status =

@@ -156,11 +156,8 @@ static void pin(struct ses_book *b, struct ses_query *q) {
     left = unsaved(b, leaf);
     if (left == 0 || !b->config.early)
         ses_trie_keep(b->trie, leaf, true);
-    /* With a disk they come to be there by themselves. */
-    for (uint32_t id = leaf; left > 0 && !b->config.early && id != 0;
-         id = ses_trie_parent(b->trie, id))
-        if (ses_book_place_of(b, id) == 0)
-            ses_trie_want(b->trie, id);
+    if (left > 0)
+        ses_book_save(b, leaf);
     q->n = b->trie->node[leaf].depth + 1;
     if (left == 0) {
         mark(b, leaf);

@@ -400,7 +400,7 @@ static void memory_on_flush(struct act_ctx *ctx, struct ses_memory *m, act_id_t 
     }
     m->flush[m->n_flushes].from = from;
     m->flush[m->n_flushes++].token = ask->token;
-    ses_book_go_on(m->book);
+    ses_book_save_all(m->book);
     if (m->tiers != NULL)
         ses_tiers_retry(m->tiers);
     else

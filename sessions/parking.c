@@ -64,19 +64,38 @@ uint32_t ses_book_park(struct ses_book *b, uint32_t n) {
     return begun;
 }
 
+/* The node's bytes are on the device alone, and nothing is done about it. */
+static bool bare(const struct ses_book *b, uint32_t node) {
+    return !ses_trie_away(b->trie, node) && ses_trie_copy(b->trie, node) == 0 &&
+           ses_pages_state(b->pages, ses_trie_page(b->trie, node)) == SES_PAGE_FULL;
+}
+
+/* Nobody gives way for the node: all that could was used later, or stands before it, without which
+ * its own bytes are of no use. */
+static bool place_refused(const struct ses_book *b, uint32_t node) {
+    uint32_t least = ses_trie_least_kept(b->trie);
+    if (ses_pages_free(b->pages, SES_PLACE_TIER) > 0 || least == 0 ||
+        ses_trie_use(b->trie, least) < ses_trie_use(b->trie, node))
+        return false;
+    bool before = false;
+    for (uint32_t id = node; id != 0 && !before; id = ses_trie_parent(b->trie, id))
+        before = id == least;
+    return before || (ses_trie_use(b->trie, least) > ses_trie_use(b->trie, node) &&
+                      !ses_trie_kept(b->trie, node));
+}
+
 uint32_t ses_book_copy_out(struct ses_book *b, uint32_t n) {
     uint32_t begun = 0, node;
     while (!b->held_back && b->n_parking < n && (node = ses_trie_wanted(b->trie)) != 0) {
-        bool there = !ses_trie_away(b->trie, node) && ses_trie_copy(b->trie, node) == 0 &&
-                     ses_pages_state(b->pages, ses_trie_page(b->trie, node)) == SES_PAGE_FULL;
-        if (!there) {
+        if (!bare(b, node) || place_refused(b, node)) {
             ses_trie_unwant(b->trie, node);
             continue;
         }
         if (!may_park(b, node))
             break;
         uint32_t name = ses_page_id(ses_trie_page(b->trie, node));
-        ses_page_t place = take_place(b, ses_trie_use(b->trie, node));
+        bool kept = ses_trie_kept(b->trie, node);
+        ses_page_t place = take_place(b, kept ? UINT64_MAX : ses_trie_use(b->trie, node));
         if (place == 0)
             break;
         if (!ses_trie_live(b->trie, node) || ses_page_id(ses_trie_page(b->trie, node)) != name) {
@@ -87,6 +106,51 @@ uint32_t ses_book_copy_out(struct ses_book *b, uint32_t n) {
         begun++;
     }
     return begun;
+}
+
+/* Parents first: a record without the one before it is of no use. */
+static void want_bare(struct ses_book *b, uint32_t leaf,
+                      bool (*worth)(const struct ses_book *, uint32_t)) {
+    uint32_t n = 0;
+    for (uint32_t id = leaf; id != 0; id = ses_trie_parent(b->trie, id))
+        if (bare(b, id) && (worth == NULL || worth(b, id))) {
+            CHECK(n < b->config.pages_per_slot_max); /* a lane once mapped all of them */
+            b->path[n++] = id;
+        }
+    while (n > 0)
+        ses_trie_want(b->trie, b->path[--n]);
+}
+
+/* There is room, or what would give way was not used since a lane left this node before: sessions
+ * that are used in turns, more than the tier holds, do not push each other out for ever. */
+static bool worth_storing(const struct ses_book *b, uint32_t node) {
+    uint32_t least = ses_trie_least_kept(b->trie);
+    uint64_t served = b->trie->node[node].served;
+    if (served == 0) /* it is new */
+        served = ses_trie_use(b->trie, node);
+    return ses_pages_free(b->pages, SES_PLACE_TIER) > 0 ||
+           (least != 0 && ses_trie_use(b->trie, least) < served);
+}
+
+void ses_book_served(struct ses_book *b, uint32_t leaf) {
+    if (b->config.early)
+        want_bare(b, leaf, worth_storing);
+    for (uint32_t id = leaf; id != 0; id = ses_trie_parent(b->trie, id))
+        b->trie->node[id].served = ses_trie_use(b->trie, id);
+}
+
+void ses_book_save(struct ses_book *b, uint32_t leaf) {
+    ses_book_go_on(b);
+    ses_book_touch(b, leaf);
+    want_bare(b, leaf, NULL);
+}
+
+void ses_book_save_all(struct ses_book *b) {
+    ses_book_go_on(b);
+    for (uint32_t id = 1; b->config.early && id <= b->trie->n_nodes_max; id++)
+        if (ses_trie_live(b->trie, id) && bare(b, id))
+            ses_trie_want(b->trie, id);
+    ses_trie_sort_wanted(b->trie);
 }
 
 uint32_t ses_book_parking(const struct ses_book *b) {

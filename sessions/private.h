@@ -13,6 +13,7 @@
 struct ses_node {
     struct ses_space space;
     uint64_t use;
+    uint64_t served; /* what its use was when a lane last left it; 0: none did */
     ses_page_t page;
     ses_page_t copy; /* place in the tier beside a page on the device; 0: none */
     struct ses_name name;
@@ -132,6 +133,11 @@ void ses_book_send_away(struct ses_book *b, uint32_t node);
 void ses_book_forget_node(struct ses_book *b, uint32_t node);
 /* The node's place is wanted for another: what is only there is forgotten. */
 void ses_book_forget_place(struct ses_book *b, uint32_t node);
+/* A lane leaves the session that ends in leaf: what lost its place to others while it was used is
+ * wanted in the tier again. */
+void ses_book_served(struct ses_book *b, uint32_t leaf);
+/* What has no place of the session that ends in leaf gets one, whatever gives way. */
+void ses_book_save(struct ses_book *b, uint32_t leaf);
 /* Takes everything behind root out of the trie, leaves first; returns how many nodes. */
 uint32_t ses_book_forget_behind(struct ses_book *b, uint32_t root);
 uint64_t ses_book_space_digest(const struct ses_space *space);

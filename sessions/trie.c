@@ -284,6 +284,47 @@ uint32_t ses_trie_wanted(const struct ses_trie *t) {
     return t->first_wanted;
 }
 
+/* The first of two lists, each in order, becomes the first of both. */
+static uint32_t merge(struct ses_trie *t, uint32_t a, uint32_t b) {
+    uint32_t first = 0, *link = &first;
+    while (a != 0 && b != 0) {
+        const struct ses_node *x = &t->node[a], *y = &t->node[b];
+        bool left = x->use > y->use || (x->use == y->use && x->depth <= y->depth);
+        uint32_t *next = left ? &a : &b;
+        *link = *next;
+        link = &t->node[*next].want_after;
+        *next = *link;
+    }
+    *link = a != 0 ? a : b;
+    return first;
+}
+
+/* n of the list from *rest on, in order; *rest is what follows them. */
+static uint32_t sort_some(struct ses_trie *t, uint32_t *rest, uint32_t n) {
+    if (n == 1) {
+        uint32_t one = *rest;
+        *rest = t->node[one].want_after;
+        t->node[one].want_after = 0;
+        return one;
+    }
+    uint32_t a = sort_some(t, rest, n / 2), b = sort_some(t, rest, n - n / 2);
+    return merge(t, a, b);
+}
+
+void ses_trie_sort_wanted(struct ses_trie *t) {
+    uint32_t n = 0, before = 0, rest = t->first_wanted;
+    for (uint32_t id = rest; id != 0; id = t->node[id].want_after)
+        n++;
+    if (n == 0)
+        return;
+    t->first_wanted = sort_some(t, &rest, n);
+    for (uint32_t id = t->first_wanted; id != 0; id = t->node[id].want_after) {
+        t->node[id].want_before = before;
+        before = id;
+    }
+    t->last_wanted = before;
+}
+
 void ses_trie_keep(struct ses_trie *t, uint32_t id, bool on) {
     struct ses_node *node = node_of(t, id);
     if (node->keep == on)

@@ -95,6 +95,8 @@ ses_page_t ses_trie_copy(const struct ses_trie *t, uint32_t node);
 void ses_trie_want(struct ses_trie *t, uint32_t node);
 void ses_trie_unwant(struct ses_trie *t, uint32_t node);
 uint32_t ses_trie_wanted(const struct ses_trie *t); /* the first; 0: none */
+/* The list in order of last use, newest first, parents before their children. */
+void ses_trie_sort_wanted(struct ses_trie *t);
 /* The operator's pin: the node and all before it keep their places in the tier. A longer node that
  * replaces it is pinned as well. */
 void ses_trie_keep(struct ses_trie *t, uint32_t node, bool on);

@@ -18,7 +18,7 @@ static struct {
     bool restores;
     uint32_t page;
 } job[PAGES];
-static uint32_t n_jobs;
+static uint32_t n_jobs, n_places = PLACES;
 
 static void park(void *self, uint32_t page, uint32_t place) {
     (void)self;
@@ -85,7 +85,7 @@ static void open_book(bool with_tier, bool early) {
                                      .slots_max = 2,
                                      .pages_per_slot_max = PAGES,
                                      .tier = with_tier ? &tier : NULL,
-                                     .n_places = with_tier ? PLACES : 0,
+                                     .n_places = with_tier ? n_places : 0,
                                      .early = early};
     struct status_note note;
     EXPECT_FINE(ses_book_open(&config, &book, &note) == STATUS_OK, note);
@@ -266,6 +266,26 @@ START_TEST(test_pin) {
 }
 END_TEST
 
+/* A session that is on the device and lost its place on a disk smaller than that: the pin has it
+ * stored again, whatever gives way. */
+START_TEST(test_pin_stores) {
+    n_places = 8;
+    open_book(true, true);
+    for (uint32_t k = 1; k <= 4; k++)
+        run(0, k, 3 * PAGE_TOKENS);
+    struct ses_row r = row_of(0, 1, 3 * PAGE_TOKENS);
+    EXPECT_EQ(r.on_device, 3);
+    EXPECT_EQ(r.on_disk, 0);
+    EXPECT_EQ(ask(SES_QUERY_PIN, 0, 0, &r.name), STATUS_AGAIN);
+    EXPECT_EQ(ask(SES_QUERY_PIN, 0, 0, &r.name), STATUS_OK);
+    r = row_of(0, 1, 3 * PAGE_TOKENS);
+    EXPECT(r.pinned);
+    EXPECT_EQ(r.on_disk, 3);
+    ses_book_close(book);
+    n_places = PLACES;
+}
+END_TEST
+
 /* A pin beyond the share is refused with the numbers, and changes nothing. */
 START_TEST(test_pin_budget) {
     open_book(true, true);
@@ -351,6 +371,7 @@ static Suite *suite(void) {
     tcase_add_test(t, test_list);
     tcase_add_test(t, test_forget);
     tcase_add_test(t, test_pin);
+    tcase_add_test(t, test_pin_stores);
     tcase_add_test(t, test_pin_budget);
     tcase_add_test(t, test_loaded);
     suite_add_tcase(s, t);

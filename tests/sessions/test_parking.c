@@ -16,7 +16,7 @@ static struct {
     uint32_t page, place;
     bool restores;
 } job[PAGES];
-static uint32_t n_jobs, n_used;
+static uint32_t n_jobs, n_used, n_places = PLACES;
 static bool early;
 static uint32_t ids[IDS];
 
@@ -100,7 +100,7 @@ static void open_book(bool all) {
                                      .slots_max = 3,
                                      .pages_per_slot_max = PAGES,
                                      .tier = &tier,
-                                     .n_places = PLACES,
+                                     .n_places = n_places,
                                      .early = early};
     struct status_note note;
     struct ses_answer answer;
@@ -441,6 +441,82 @@ START_TEST(test_leaving_is_bounded) {
 }
 END_TEST
 
+/* A request for the session of 15 tokens that begins with first. */
+static void use_session(uint32_t first) {
+    struct ses_answer answer;
+    ids[0] = first;
+    EXPECT_EQ(admit(0, IDS, IDS, &answer), SES_ADMITTED);
+    if (answer.admitted.copy_src != 0)
+        ses_book_copied(book, &(struct ses_copied){.slot = 0});
+    release(0, IDS, 1);
+}
+
+static uint32_t copy_all(void) {
+    uint32_t n = ses_book_copy_out(book, 9);
+    settle();
+    while (n_jobs > 0)
+        finish(true);
+    return n;
+}
+
+/* The tier is smaller than the device: what lost its place there and is used more often than what
+ * took it gets one again; what is used in turns does not. */
+START_TEST(test_what_is_used_again_is_stored_again) {
+    early = true;
+    n_places = 4;
+    open_book(false);
+    EXPECT_EQ(copy_all(), 4);
+    use_session(1000);
+    EXPECT_EQ(copy_all(), 4); /* in the places of the first */
+    use_session(10);
+    EXPECT_EQ(ses_book_unsaved(book), 0); /* the second was used since it was used before */
+    EXPECT_EQ(copy_all(), 0);
+    use_session(10);
+    EXPECT_EQ(ses_book_unsaved(book), 4);
+    EXPECT_EQ(copy_all(), 4);
+    EXPECT_EQ(n_used, 4);
+    use_session(10);
+    EXPECT_EQ(copy_all(), 0);
+    close_book();
+    early = false;
+    n_places = PLACES;
+}
+END_TEST
+
+/* At the end the tier gets what was used last, parents first, and nothing that was used before
+ * what it has. */
+START_TEST(test_the_last_used_is_saved_at_the_end) {
+    early = true;
+    n_places = 4;
+    open_book(false);
+    use_session(1000); /* both wait for their copies */
+    EXPECT_EQ(ses_book_unsaved(book), 8);
+    for (uint32_t first = 1000; first != 0; first = first == 1000 ? 10 : 0) {
+        if (first == 10) {
+            use_session(10); /* once: nothing gives way for it while others come */
+            EXPECT_EQ(copy_all(), 0);
+        }
+        ses_book_save_all(book);
+        EXPECT_EQ(ses_book_copy_out(book, 9), 4);
+        settle();
+        for (uint32_t i = 0; i < 4; i++) {
+            struct ses_record r;
+            ses_book_describe(book, job[i].page, &r);
+            EXPECT_EQ(r.depth, i);
+            EXPECT(i > 0 || r.tokens[0] == first);
+        }
+        while (n_jobs > 0)
+            finish(true);
+        ses_book_save_all(book);
+        EXPECT_EQ(copy_all(), 0); /* what is left on the device was used before */
+        EXPECT_EQ(ses_book_unsaved(book), 0);
+    }
+    close_book();
+    early = false;
+    n_places = PLACES;
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("sessions/parking");
     TCase *tcase = tcase_create("parking");
@@ -451,6 +527,8 @@ int main(void) {
     tcase_add_test(tcase, test_parking_may_fail_or_be_overtaken);
     tcase_add_test(tcase, test_admit_waits_for_parking);
     tcase_add_test(tcase, test_a_full_tier_gives_up_the_oldest);
+    tcase_add_test(tcase, test_what_is_used_again_is_stored_again);
+    tcase_add_test(tcase, test_the_last_used_is_saved_at_the_end);
     tcase_add_test(tcase, test_early_copies_hold_up_nobody);
     tcase_add_loop_test(tcase, test_leaving_is_bounded, 0, 2);
     tcase_add_test(tcase, test_evicting_takes_what_is_parked_behind);
