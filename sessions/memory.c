@@ -33,7 +33,6 @@ struct ses_memory {
         uint64_t token;
     } flush[MEMORY_FLUSHES_MAX];
     uint32_t n_flushes;
-    struct ses_tiers_counts counts;
     /* What the stores last said of themselves, and where they say it next. */
     struct {
         struct ses_store_counts known, next;
@@ -414,14 +413,6 @@ static void memory_on_forget(struct act_ctx *ctx, struct ses_memory *m, act_id_t
     act_send(ctx, from, ses_KIND_forgotten, &forgotten, sizeof forgotten);
 }
 
-static void memory_on_weigh(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
-                            const struct ses_weigh *ask) {
-    if (m->tiers != NULL)
-        ses_tiers_count(m->tiers, &m->counts);
-    ACT_SEND(ctx, from, ses, weighed, .token = ask->token,
-             .counts = m->tiers != NULL ? &m->counts : NULL);
-}
-
 static void memory_on_count(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
                             const struct ses_count *ask) {
     struct ses_counted counted;
@@ -553,7 +544,6 @@ static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg
         ACT_CASE(memory, ses, fetched)
         ACT_CASE(memory, ses, look)
         ACT_CASE(memory, ses, flush)
-        ACT_CASE(memory, ses, weigh)
     case gpu_KIND_moved:
         memory_on_gpu_moved(state, (const struct gpu_moved *)msg->body);
         break;

@@ -88,10 +88,6 @@ enum ses_reason {
     M(ses, flush,     client,  memory,  flushed,     none,        request, uint64_t token;)                               \
     M(ses, flushed,   memory,  client,  none,        none,        request, uint64_t token; uint32_t unsaved;              \
                                                                           uint32_t status;)                               \
-    M(ses, weigh,     client,  memory,  weighed,     none,        request, uint64_t token;)                               \
-    /* counts belong to the memory; to be read on its worker only. NULL: there are no tiers. */                           \
-    M(ses, weighed,   memory,  client,  none,        none,        request, uint64_t token;                                \
-                                                                          const struct ses_tiers_counts *counts;)         \
     M(ses, forget,    client,  memory,  forgotten,   none,        request, uint64_t token;)                               \
     M(ses, forgotten, memory,  client,  none,        none,        request, uint64_t token; uint32_t pages;)               \
     M(ses, count,     client,  memory,  counted,     none,        request, uint64_t token;)                               \

@@ -266,7 +266,3 @@ bool ses_files_tight(const struct ses_space_files *f, uint64_t bytes) {
 uint64_t ses_files_bytes(const struct ses_space_files *f) {
     return f->bytes;
 }
-
-uint64_t ses_files_live(const struct ses_space_files *f, uint32_t segment) {
-    return f->segment[segment].live;
-}

@@ -53,7 +53,5 @@ bool ses_files_fits(const struct ses_space_files *f, uint32_t blocks);
 /* So many bytes can not be taken but by compacting. */
 bool ses_files_tight(const struct ses_space_files *f, uint64_t bytes);
 uint64_t ses_files_bytes(const struct ses_space_files *f);
-/* Bytes of a segment that something still lies in. */
-uint64_t ses_files_live(const struct ses_space_files *f, uint32_t segment);
 
 #endif

@@ -319,6 +319,29 @@ START_TEST(test_other_keys) {
     ses_store_close(s);
     rig_read_all();
     EXPECT(rig.good_loads > 4 && rig.bad_loads == 0);
+    rig_some_more(); /* and segments with gaps */
+    /* One whose records are smaller, and segments too: what cannot be moved to those goes. */
+    c = rig_config(2);
+    c.host_bytes = 4096;
+    c.page_bytes = 4000;
+    c.segment_bytes = 8192;
+    c.budget = 1 << 17;
+    EXPECT_FINE(ses_store_open(&c, &rig.store, &note) == STATUS_OK, note);
+    EXPECT_FINE(ses_store_settle(rig.store, &note) == STATUS_OK, note);
+    ses_store_answer_to(rig.store, &rig_answers);
+    memset(rig.slot_busy, 0, sizeof rig.slot_busy);
+    memset(rig.number_busy, 0, sizeof rig.number_busy);
+    rig.settled = true;
+    uint32_t key = 0;
+    while (truth->key[key].state == KEY_HELD)
+        key++;
+    for (int tries = 0; truth->key[key].state != KEY_HELD; tries++) {
+        EXPECT(tries < 8);
+        rig_put(key);
+    }
+    ses_store_count(rig.store, &counts);
+    EXPECT(counts.bytes <= c.budget && counts.dropped > 0);
+    rig_end();
     rig_world_end();
 }
 END_TEST
