@@ -17,9 +17,10 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "actors/check.h"
+#include "actors/ck.h"
+#include "actors/port.h"
 #include "fabric/tree.h"
 
 enum {
@@ -61,20 +62,6 @@ struct fab_mailbox {
     _Alignas(128) float slots[]; /* [world][2][slot_floats] */
 };
 
-static uint64_t clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void pause_once(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-}
-
 static float *slot_of(struct fab_mailbox *b, uint32_t rank, uint64_t epoch) {
     return b->slots + ((size_t)rank * 2 + epoch % 2) * b->slot_floats;
 }
@@ -102,13 +89,13 @@ static enum status line_wait(struct mailbox_rank *r, const struct mailbox_line *
                               "rank %u left exchange %llu (%s): another rank had failed",
                               r->collective.rank, (unsigned long long)r->epoch, op_name(op));
         if (i < MAILBOX_SPINS) {
-            pause_once();
+            act_stall();
             continue;
         }
         sched_yield();
         if (i % MAILBOX_YIELDS_A_LOOK != 0)
             continue;
-        uint64_t now = clock_ns();
+        uint64_t now = act_port_now_ns();
         if (begin == 0 || (now - last > b->deadline_ns / 4 && away++ < MAILBOX_AWAY_MAX))
             begin = now; /* the first look; or we were away: stopped, or our machine was */
         last = now;

@@ -127,6 +127,11 @@ enum status gpu_device_cuda_open(const struct gpu_device_config *config, struct 
 enum status gpu_device_fake_open(const struct gpu_device_config *config, struct gpu_device **out,
                                  struct status_note *note);
 
+/* BAD_REQUEST names the page size, page count, limit or number of ranks that no device can have;
+ * device is its name in the sentence. Ranks without a collective are a bug. */
+enum status gpu_device_check(const struct gpu_device_config *config, const char *device,
+                             struct status_note *note);
+
 /* Bytes of one KV page of this rank; used to turn a KV budget into n_pages before a device is
  * opened. */
 uint64_t gpu_page_bytes(const struct krn_config *config, const struct krn_profile *profile,

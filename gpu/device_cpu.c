@@ -7,23 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "actors/check.h"
+#include "actors/port.h"
 #include "gpu/cpu.h"
-
-static uint64_t clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-uint64_t gpu_page_bytes(const struct krn_config *config, const struct krn_profile *profile,
-                        uint32_t page_tokens, uint32_t rank, uint32_t world) {
-    (void)rank; /* every rank has as many heads */
-    return (uint64_t)config->layers * gpu_shard_kv_heads(config, world) * page_tokens *
-           krn_kv_tile_bytes(profile, config->head_dim) / KRN_TILE;
-}
 
 /* Notes the rows' tokens and positions, and cuts seqs into spans of at most KRN_SPAN_ROWS rows. A
  * long piece is cut where the position is a multiple of that, so that no two threads write to one
@@ -137,9 +124,9 @@ static void step_run(struct cpu *c, const struct gpu_plan *p, struct gpu_result 
         gpu_perturb_mark((enum gpu_perturb)c->perturb, &c->seen, p, c->failed_number,
                          gpu_team_size(c->team) > 1, c->changed);
     step_draws(c, p, r);
-    uint64_t begin = clock_ns();
+    uint64_t begin = act_port_now_ns();
     gpu_team_run(c->team, gpu_cpu_forward, c);
-    r->kernel_ns = clock_ns() - begin;
+    r->kernel_ns = act_port_now_ns() - begin;
     r->status = c->status;
     if (r->status != STATUS_OK)
         status_say(&r->note, r->status, "plan %llu: %s", (unsigned long long)p->number,
@@ -155,7 +142,7 @@ static void step_run(struct cpu *c, const struct gpu_plan *p, struct gpu_result 
 
 static void cpu_step(struct gpu_device *d, const struct gpu_plan *p, struct gpu_result *r) {
     struct cpu *c = (struct cpu *)d;
-    uint64_t begin = clock_ns();
+    uint64_t begin = act_port_now_ns();
     CHECK(c->undone < 2);
     CHECK(p->n_rows <= c->limits.rows && p->n_draws <= c->limits.draws &&
           p->n_seqs <= c->limits.seqs);
@@ -173,7 +160,7 @@ static void cpu_step(struct gpu_device *d, const struct gpu_plan *p, struct gpu_
         r->n_draws = r->n_logits = 0;
     }
     r->drawn_digest = gpu_result_drawn_digest(r);
-    r->step_ns = clock_ns() - begin;
+    r->step_ns = act_port_now_ns() - begin;
     c->undone++;
 }
 
@@ -376,28 +363,9 @@ static enum status open_team(struct cpu *c, struct status_note *note) {
     return gpu_team_open(threads, at, &c->team, note);
 }
 
-static enum status check_config(const struct gpu_device_config *config, struct status_note *note) {
-    const struct krn_config *m = &config->net->model->config;
-    if (config->page_tokens == 0 || config->page_tokens % KRN_TILE != 0)
-        return status_say(note, STATUS_BAD_REQUEST,
-                          "pages of %u tokens: the CPU device needs a multiple of %d",
-                          config->page_tokens, KRN_TILE);
-    if (config->n_pages < 2)
-        return status_say(note, STATUS_BAD_REQUEST, "%u KV pages: two are the least",
-                          config->n_pages);
-    if (config->limits.vocab != m->vocab || config->limits.rows == 0)
-        return status_say(note, STATUS_BAD_REQUEST,
-                          "limits of %u rows and vocabulary %u: the model has %u",
-                          config->limits.rows, config->limits.vocab, m->vocab);
-    TRY(gpu_world_check(m, &config->profile, config->world, note));
-    CHECK(config->rank < config->world);
-    CHECK(config->world == 1 || config->collective != NULL);
-    return STATUS_OK;
-}
-
 enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct gpu_device **out,
                                 struct status_note *note) {
-    TRY(check_config(config, note));
+    TRY(gpu_device_check(config, "CPU", note));
     const struct krn_config *m = &config->net->model->config;
     const struct krn_rowfn *fn = krn_rowfn_pick(config->isa);
     if (fn == NULL)

@@ -5,19 +5,13 @@
  * in open_cuda.c.
  */
 #include <string.h>
-#include <time.h>
 
 #include "actors/check.h"
+#include "actors/port.h"
 #include "gpu/graphs_cuda.h"
 #include "gpu/pages_cuda.h"
 
 enum { POLL_AGAIN_NS = 5000 };
-
-static uint64_t clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* What the host needs of the answer, behind the step's kernels. */
 static enum status read_back(struct cuda *c, struct cuda_step *s, struct status_note *note) {
@@ -98,7 +92,7 @@ static void cuda_step(struct gpu_device *d, const struct gpu_plan *p, struct gpu
     struct cuda_step *s = &c->steps[(c->first_step + c->n_steps) % CUDA_STEPS];
     s->plan = p;
     s->result = r;
-    s->begin_ns = clock_ns();
+    s->begin_ns = act_port_now_ns();
     s->launched = false;
     s->fails = d->faults.step_fails;
     gpu_cuda_here(c);
@@ -116,7 +110,7 @@ static void cuda_step(struct gpu_device *d, const struct gpu_plan *p, struct gpu
             s->launched = s->launched && r->status == STATUS_OK;
         }
     }
-    r->host_ns = clock_ns() - s->begin_ns;
+    r->host_ns = act_port_now_ns() - s->begin_ns;
     settle(c, s, r->status);
     d->faults = (struct gpu_faults){0};
     c->n_steps++;
@@ -139,7 +133,7 @@ static void unpack(struct cuda *c, struct cuda_step *s) {
 /* The oldest step is over; gpu_cu_t of its last event. */
 static void finish(struct cuda *c, struct cuda_step *s, gpu_cu_t last) {
     struct gpu_result *r = s->result;
-    uint64_t begin_ns = clock_ns();
+    uint64_t begin_ns = act_port_now_ns();
     float ms = 0;
     if (s->launched && r->status == STATUS_OK) {
         c->work = s->work;
@@ -159,8 +153,8 @@ static void finish(struct cuda *c, struct cuda_step *s, gpu_cu_t last) {
         r->n_draws = r->n_logits = 0;
     }
     r->drawn_digest = gpu_result_drawn_digest(r);
-    r->step_ns = clock_ns() - s->begin_ns;
-    r->host_ns += clock_ns() - begin_ns;
+    r->step_ns = act_port_now_ns() - s->begin_ns;
+    r->host_ns += act_port_now_ns() - begin_ns;
 }
 
 static enum gpu_poll cuda_poll(struct gpu_device *d, uint64_t now_ns, uint64_t *again_ns) {

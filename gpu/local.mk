@@ -1,6 +1,6 @@
 noinst_LIBRARIES += libgpu.a
 libgpu_a_SOURCES = gpu/plan.h gpu/plan.c gpu/round.h gpu/round.c gpu/device.h gpu/protocol.h gpu/rank.h gpu/rank.c \
-	gpu/device_fake.c gpu/team.h gpu/team.c gpu/shard.h gpu/shard.c gpu/cpu.h gpu/device_cpu.h \
+	gpu/device.c gpu/device_fake.c gpu/team.h gpu/team.c gpu/shard.h gpu/shard.c gpu/cpu.h gpu/device_cpu.h \
 	gpu/device_cpu.c gpu/pack_cpu.c gpu/step_cpu.c gpu/experts_cpu.h gpu/experts_cpu.c
 # GPUs: the driver found at run time, and what stands on it.
 libgpu_a_SOURCES += gpu/driver.h gpu/driver.def gpu/driver_results.def gpu/driver.c gpu/fault.h gpu/fault.c \

@@ -40,27 +40,6 @@ static enum status check_model(const struct krn_config *m, const struct krn_prof
     return STATUS_OK;
 }
 
-static enum status check_config(const struct gpu_device_config *config, struct status_note *note) {
-    const struct krn_config *m = &config->net->model->config;
-    const struct krn_profile *p = &config->profile;
-    TRY(check_model(m, p, note));
-    if (config->page_tokens == 0 || config->page_tokens % KRN_TILE != 0)
-        return status_say(note, STATUS_BAD_REQUEST,
-                          "pages of %u tokens: the CUDA device needs a multiple of %d",
-                          config->page_tokens, KRN_TILE);
-    if (config->n_pages < 2)
-        return status_say(note, STATUS_BAD_REQUEST, "%u KV pages: two are the least",
-                          config->n_pages);
-    if (config->limits.vocab != m->vocab || config->limits.rows == 0)
-        return status_say(note, STATUS_BAD_REQUEST,
-                          "limits of %u rows and vocabulary %u: the model has %u",
-                          config->limits.rows, config->limits.vocab, m->vocab);
-    TRY(gpu_world_check(m, p, config->world, note));
-    CHECK(config->rank < config->world);
-    CHECK(config->world == 1 || config->collective != NULL);
-    return STATUS_OK;
-}
-
 /* What the tensor cores' kernels must know, and whether the profile is this GPU's. */
 static enum status open_machine(struct cuda *c, struct status_note *note) {
     static const int attributes[] = {GPU_CU_ATTR_MULTIPROCESSORS, GPU_CU_ATTR_MAJOR,
@@ -357,7 +336,8 @@ static enum status open_parts(struct cuda *c, const struct gpu_device_cuda_over 
 enum status gpu_device_cuda_open_over(const struct gpu_device_config *config,
                                       const struct gpu_device_cuda_over *over,
                                       struct gpu_device **out, struct status_note *note) {
-    TRY(check_config(config, note));
+    TRY(check_model(&config->net->model->config, &config->profile, note));
+    TRY(gpu_device_check(config, "CUDA", note));
     const struct krn_config *m = &config->net->model->config;
     struct cuda *c = calloc(1, sizeof *c);
     if (c == NULL)

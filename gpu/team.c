@@ -24,10 +24,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "actors/check.h"
+#include "actors/ck.h"
+#include "actors/port.h"
 #include "kernels/rowfn.h"
 
 enum {
@@ -60,20 +61,6 @@ struct gpu_team {
     struct gpu_member members[GPU_TEAM_MAX];
 };
 
-static uint64_t clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void pause_once(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-}
-
 static bool word_passed(struct team_word *w, uint32_t old) {
     /* Acquire: pairs with word_set and gate_leave; what came before them is seen. */
     return atomic_load_explicit(&w->value, memory_order_acquire) != old;
@@ -85,10 +72,10 @@ static void word_wait(struct team_word *w, uint32_t old, uint64_t spin_ns) {
     for (uint32_t i = 1; spin_ns > 0; i++) {
         if (word_passed(w, old))
             return;
-        pause_once();
+        act_stall();
         if (i % TEAM_SPINS_A_LOOK != 0)
             continue;
-        uint64_t now = clock_ns();
+        uint64_t now = act_port_now_ns();
         begin = begin == 0 ? now : begin;
         if (now - begin > spin_ns)
             break;

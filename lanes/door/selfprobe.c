@@ -12,15 +12,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "actors/port.h"
 
 enum { REPLY_MAX = 512, FRAME_HEAD = 9, ID_BYTES = 4 };
 
 static int64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)(act_port_now_ns() / 1000000);
 }
 
 /* Exactly n bytes in or out before the deadline. */

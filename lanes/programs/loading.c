@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "actors/port.h"
+
 static const uint64_t LOADING_AFTER_NS = 1000000000, LOADING_STEP_NS = 500000000;
 
 static void loading_write(const struct loading *l, const char *text) {
@@ -17,9 +19,7 @@ static void loading_write(const struct loading *l, const char *text) {
 }
 
 uint64_t loading_now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    return act_port_now_ns();
 }
 
 static void *loading_thread(void *self) {
