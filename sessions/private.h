@@ -35,17 +35,14 @@ struct ses_trie {
     struct ses_node *node; /* [1 + n_nodes_max]; 0 stands before all beginnings and has no page */
     uint32_t *tokens;      /* [1 + n_nodes_max][page_tokens] */
     uint32_t *bucket;      /* [bucket_mask + 1] */
-    uint32_t bucket_mask;
-    uint32_t first_free;
-    uint32_t n_live, n_idle, n_kept;
+    uint32_t bucket_mask, first_free, n_live, n_idle, n_kept;
     uint64_t tokens_held, clock, serial, compares;
     struct ses_evict *order;  /* who gives up a device page first */
     struct ses_evict *places; /* who gives up a place in the tier first */
     uint32_t first_wanted, last_wanted;
 };
 
-/* What stands on both sides of a sequence among the children of a node, and how much of it they
- * share. */
+/* What stands on both sides of a sequence among a node's children, and how much they share. */
 struct ses_neighbours {
     uint32_t equal;
     uint32_t before, after; /* 0: none */
@@ -63,8 +60,7 @@ struct ses_neighbours ses_order_find(struct ses_trie *t, uint32_t parent,
 /* The node is filled and among no siblings yet; none is equal to it. */
 void ses_order_insert(struct ses_trie *t, uint32_t parent, uint32_t node);
 void ses_order_remove(struct ses_trie *t, uint32_t parent, uint32_t node);
-/* Children of parent are in strict order and prefix-free, priorities fall; *n: how many there are.
- * */
+/* Children of parent are in strict order and prefix-free, priorities fall; *n: how many. */
 bool ses_order_audit(const struct ses_trie *t, uint32_t parent, uint32_t *n);
 
 struct ses_slot {
@@ -133,8 +129,7 @@ void ses_book_send_away(struct ses_book *b, uint32_t node);
 void ses_book_forget_node(struct ses_book *b, uint32_t node);
 /* The node's place is wanted for another: what is only there is forgotten. */
 void ses_book_forget_place(struct ses_book *b, uint32_t node);
-/* A lane leaves the session that ends in leaf: what lost its place to others while it was used is
- * wanted in the tier again. */
+/* A lane leaves the session that ends in leaf: what lost its place meanwhile is wanted again. */
 void ses_book_served(struct ses_book *b, uint32_t leaf);
 /* What has no place of the session that ends in leaf gets one, whatever gives way. */
 void ses_book_save(struct ses_book *b, uint32_t leaf);
@@ -146,8 +141,7 @@ ses_page_t ses_book_take(struct ses_book *b);
 /* Tells the trie of rows [0, n_rows): whole pages, with tail the rest. Returns the last node. */
 uint32_t ses_book_share(struct ses_book *b, struct ses_slot *s, const uint32_t *ids,
                         uint32_t n_rows, bool tail);
-/* Decides an admit now. SES_RESTORING: the slot has been set up and its restores begun. SES_LATER:
- * nothing changed, pages are being parked that may be enough. */
+/* Decides an admit. SES_RESTORING: restores have begun. SES_LATER: pages are parked first. */
 enum ses_verdict ses_book_decide(struct ses_book *b, const struct ses_admit *ask,
                                  struct ses_answer *answer);
 /* Begins to bring the node's bytes into page `at` of the slot. */
