@@ -3,6 +3,7 @@
  */
 #include "gpu/rank.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct gpu_rank {
     struct rank_move moves[GPU_MOVES_MAX]; /* under way, oldest first */
     uint32_t n_moves;
     bool stopping;              /* ends when nothing is under way */
+    bool move_fails;            /* the last copy could not begin, which was said */
     struct gpu_graph_said held; /* a vote that a fault keeps back (simulation) */
     uint64_t held_plan;         /* 0: none */
 };
@@ -114,6 +116,15 @@ static void rank_moves_poll(struct act_ctx *ctx, struct gpu_rank *r) {
         r->timer = act_timer_arm(ctx, RANK_MOVE_AGAIN_NS, 0);
 }
 
+static void rank_move_fails(struct gpu_rank *r, const struct gpu_move *m, enum status status) {
+    char text[160];
+    if (r->config.say == NULL || r->move_fails)
+        return;
+    snprintf(text, sizeof text, "rank %u: page %u could not be copied %s host memory: %s",
+             r->config.rank, m->page, m->to_device != 0 ? "from" : "to", status_text(status));
+    r->config.say(r->config.say_self, text);
+}
+
 void rank_on_move(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
                   const struct gpu_move *m) {
     struct gpu_device *d = r->config.device;
@@ -127,6 +138,9 @@ void rank_on_move(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
     enum status status = act_fault(ctx, "gpu.move_fails") ? STATUS_DEVICE
                          : m->to_device != 0              ? ops->page_write(d, m->page, host)
                                                           : ops->page_read(d, m->page, host);
+    if (status != STATUS_OK)
+        rank_move_fails(r, m, status);
+    r->move_fails = status != STATUS_OK;
     if (status != STATUS_OK) {
         rank_moved(ctx, r, m, status);
         return;

@@ -28,6 +28,9 @@ struct gpu_rank_config {
     /* Test hook, asked before each step; may set faults. NULL: none. */
     void (*before_step)(void *self, const struct gpu_plan *plan, struct gpu_faults *faults);
     void *self;
+    /* Told when the first of some copies fails: for the memory it is a miss. May be NULL. */
+    void (*say)(void *self, const char *sentence);
+    void *say_self;
 };
 
 /* The state to spawn with gpu_rank_kind; the caller closes it after the runtime has stopped. */

@@ -334,7 +334,9 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                                      .n_host = lane_tiers_slots(e->tiers),
                                      .slow_ns = 1000000,
                                      .before_step = c->before_step,
-                                     .self = c->before_step_self};
+                                     .self = c->before_step_self,
+                                     .say = c->say,
+                                     .say_self = c->say_self};
         TRY(gpu_rank_open(&rc, &e->ranks[r]));
     }
     return STATUS_OK;

@@ -114,6 +114,8 @@ static enum gpu_poll slow_poll(struct gpu_device *d, uint64_t now_ns, uint64_t *
 }
 
 static enum status slow_page_read(struct gpu_device *d, uint32_t page, void *host) {
+    if (page >= PAGES)
+        return STATUS_DEVICE;
     push((struct slow *)d, GPU_STREAM_OUT, (struct op){.kind = OP_OUT, .host = host, .page = page});
     return STATUS_OK;
 }
@@ -235,10 +237,76 @@ START_TEST(test_moves_keep_their_order) {
 }
 END_TEST
 
+/* ---- copies that cannot begin ---- */
+
+struct failing {
+    act_id_t rank;
+    uint32_t n_ok, n_failed, n_said;
+    uint64_t host[SLOTS];
+};
+
+static void failing_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
+    static const uint32_t pages[] = {PAGES, PAGES + 1, 1, PAGES}; /* two fail, one does not, one */
+    struct failing *f = state;
+    if (msg->kind == ACT_KIND_start) {
+        for (uint32_t i = 0; i < sizeof pages / sizeof *pages; i++)
+            ACT_SEND(ctx, f->rank, gpu, move, .asker = act_self(ctx), .page = pages[i], .slot = i);
+    } else if (msg->kind == gpu_KIND_moved) {
+        struct gpu_moved moved;
+        memcpy(&moved, msg->body, sizeof moved);
+        f->n_ok += moved.status == STATUS_OK;
+        f->n_failed += moved.status == STATUS_DEVICE;
+        if (f->n_ok + f->n_failed == sizeof pages / sizeof *pages)
+            act_rt_stop(act_rt_of(ctx));
+    } else if (msg->kind == ACT_KIND_stop) {
+        act_exit(ctx);
+    }
+}
+
+static const struct act_kind failing_kind = {.name = "failing", .receive = failing_receive};
+
+static void failing_say(void *self, const char *text) {
+    struct failing *f = self;
+    f->n_said += strstr(text, "page 8 could not be copied to host memory") != NULL;
+}
+
+/* Each is answered, and the first of those that fail in a row is told of. */
+START_TEST(test_failed_moves_are_said) {
+    const struct act_rt_config rt_config = {.port = ACT_PORT_SIM,
+                                            .workers = 1,
+                                            .actors_max = 8,
+                                            .messages_max = 64,
+                                            .timers_max = 16,
+                                            .seed = 1};
+    struct slow s = {.device = {.ops = &slow_ops, .page_bytes = sizeof(uint64_t)}, .random = 1};
+    struct failing f = {.n_ok = 0};
+    struct act_rt *rt;
+    struct gpu_rank *rank;
+    ck_assert_int_eq(act_rt_open(&rt_config, &rt, NULL), STATUS_OK);
+    const struct gpu_rank_config config = {.device = &s.device,
+                                           .host = (unsigned char *)f.host,
+                                           .host_bytes = sizeof(uint64_t),
+                                           .n_host = SLOTS,
+                                           .world = 1,
+                                           .say = failing_say,
+                                           .say_self = &f};
+    ck_assert_int_eq(gpu_rank_open(&config, &rank), STATUS_OK);
+    f.rank = act_spawn(rt, &gpu_rank_kind, rank, 0);
+    gpu_rank_wire(rank, act_spawn(rt, &failing_kind, &f, 0));
+    act_rt_run(rt);
+    ck_assert_uint_eq(f.n_ok, 1);
+    ck_assert_uint_eq(f.n_failed, 3);
+    ck_assert_uint_eq(f.n_said, 2);
+    act_rt_close(rt);
+    gpu_rank_close(rank);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("gpu/rank");
     TCase *tc = tcase_create("rank");
     tcase_add_loop_test(tc, test_moves_keep_their_order, 1, SEEDS);
+    tcase_add_test(tc, test_failed_moves_are_said);
     suite_add_tcase(suite, tc);
     return test_run(suite);
 }
