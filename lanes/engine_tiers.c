@@ -79,7 +79,8 @@ static enum status tiers_store(struct lane_tiers *t, uint32_t rank, struct statu
                                   .say_self = c->say_self};
     uint32_t most = ses_store_capacity(&sc);
     t->n_records = most < TIERS_RECORDS_MAX ? most : TIERS_RECORDS_MAX;
-    sc.n_numbers = (t->n_records > t->n_slots ? t->n_records : t->n_slots) + t->n_slots;
+    sc.n_places = t->n_records > t->n_slots ? t->n_records : t->n_slots; /* the memory's */
+    sc.n_numbers = sc.n_places + t->n_slots;
     return ses_store_open(&sc, &t->store[rank], note);
 }
 

@@ -43,7 +43,11 @@ struct ses_store_config {
     uint64_t host_bytes; /* of one */
     uint32_t n_host;
     uint32_t n_numbers; /* records that the memory can name */
-    /* Called on the store's thread when it stops or begins again to take pages. May be NULL. */
+    /* Records that the memory has places for; 0: for all. When more are found, those of pinned
+     * sessions are kept, then those of the sessions that were used last. */
+    uint32_t n_places;
+    /* Called on the store's thread when it stops or begins again to take pages, and by the opener
+     * of what it did not expect. May be NULL. */
     void (*say)(void *self, const char *sentence);
     void *say_self;
 };
@@ -72,7 +76,8 @@ bool ses_store_direct(const struct ses_store *s); /* past the page cache */
 
 /* Records of the key that a budget has room for. */
 uint32_t ses_store_capacity(const struct ses_store_config *config);
-/* At start: what the index knows, parents before children; i counts the records of this key. */
+/* At start: what the index knows and there is a place for, parents before children; i counts the
+ * records of this key. */
 uint32_t ses_store_n_found(const struct ses_store *s);
 const struct ses_record *ses_store_found(const struct ses_store *s, uint32_t i);
 /* Is there one of that name? Its i, or UINT32_MAX. */

@@ -213,12 +213,17 @@ static void look_beside(void *self, struct ses_index *x, const char *path) {
                          &note); /* hints: what cannot be read is none */
 }
 
+/* It is to be forgotten: its bytes are not there, or the memory has no place for it. */
+static bool to_forget(const struct store_found *f) {
+    return f->where.segment == 0 || f->no_place;
+}
+
 /* Parents first; of siblings the longest first, so that a shorter one that a crash left behind is
  * seen to be one. */
 static int by_depth(const void *a_, const void *b_) {
     const struct store_found *a = a_, *b = b_;
-    if ((a->where.segment == 0) != (b->where.segment == 0))
-        return a->where.segment == 0 ? 1 : -1;
+    if (to_forget(a) != to_forget(b))
+        return to_forget(a) ? 1 : -1;
     if (a->record.depth != b->record.depth)
         return a->record.depth < b->record.depth ? -1 : 1;
     if (a->record.n_tokens != b->record.n_tokens)
@@ -244,6 +249,101 @@ static enum status read_index(struct ses_store *s, bool *whole, struct status_no
     return STATUS_OK;
 }
 
+/* Names all that is worth keeping. */
+static void hash_found(struct ses_store *s) {
+    memset(s->by_name, 0, ((size_t)s->by_name_mask + 1) * sizeof *s->by_name);
+    s->counts.found = 0;
+    for (uint32_t i = 0; i < s->n_found && !to_forget(&s->found[i]); i++) {
+        uint32_t at = (uint32_t)s->found[i].record.name.word[0] & s->by_name_mask;
+        while (s->by_name[at] != 0)
+            at = (at + 1) & s->by_name_mask;
+        s->by_name[at] = i + 1;
+        s->counts.found++;
+    }
+}
+
+/* The record that stands before record i; UINT32_MAX: none does. */
+static uint32_t found_before(const struct ses_store *s, uint32_t i) {
+    const struct ses_record *r = &s->found[i].record;
+    uint32_t at = (uint32_t)r->parent.word[0] & s->by_name_mask;
+    for (; r->depth > 0 && s->by_name[at] != 0; at = (at + 1) & s->by_name_mask) {
+        const struct ses_record *one = &s->found[s->by_name[at] - 1].record;
+        if (memcmp(&one->name, &r->parent, sizeof one->name) == 0 && one->depth + 1 == r->depth)
+            return s->by_name[at] - 1;
+    }
+    return UINT32_MAX;
+}
+
+/* What a record is worth: as much as what is worth most behind it. */
+struct worth {
+    bool reached, pinned; /* reached: all that stands before it is there */
+    uint64_t use;
+    uint32_t depth, index;
+};
+
+static int by_worth(const void *a_, const void *b_) {
+    const struct worth *a = a_, *b = b_;
+    if (a->reached != b->reached)
+        return a->reached ? -1 : 1;
+    if (a->pinned != b->pinned)
+        return a->pinned ? -1 : 1;
+    if (a->use != b->use)
+        return a->use > b->use ? -1 : 1;
+    if (a->depth != b->depth)
+        return a->depth < b->depth ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+static void say_lost_pins(struct ses_store *s, uint32_t n, uint32_t all) {
+    char text[160];
+    if (n == 0 || s->config.say == NULL || s->config.rank > 0)
+        return;
+    snprintf(text, sizeof text,
+             "%u of %u pinned sessions do not fit in a disk cache of %u pages and are cut short or "
+             "forgotten",
+             n, all, s->config.n_places);
+    s->config.say(s->config.say_self, text);
+}
+
+/* More were found than there are places: whole sessions, those that are worth most. */
+static enum status choose_found(struct ses_store *s, struct status_note *note) {
+    uint32_t n = (uint32_t)s->counts.found, pins = 0, lost = 0;
+    struct worth *w = calloc(n, sizeof *w);
+    if (w == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "no memory to choose from %u stored pages", n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ses_record *r = &s->found[i].record;
+        uint32_t before = found_before(s, i);
+        w[i] =
+            (struct worth){.reached = r->depth == 0 || (before != UINT32_MAX && w[before].reached),
+                           .pinned = (r->flags & SES_RECORD_PINNED) != 0,
+                           .use = r->use,
+                           .depth = r->depth,
+                           .index = i};
+    }
+    for (uint32_t i = n; i-- > 0;) { /* parents have lower numbers */
+        uint32_t before = found_before(s, i);
+        if (before == UINT32_MAX)
+            continue;
+        w[before].pinned = w[before].pinned || w[i].pinned;
+        w[before].use = w[before].use > w[i].use ? w[before].use : w[i].use;
+    }
+    qsort(w, n, sizeof *w, by_worth);
+    for (uint32_t i = 0; i < n; i++) {
+        struct store_found *f = &s->found[w[i].index];
+        bool pinned = w[i].reached && (f->record.flags & SES_RECORD_PINNED) != 0;
+        f->no_place = i >= s->config.n_places;
+        pins += pinned;
+        lost += pinned && f->no_place;
+    }
+    free(w);
+    s->counts.dropped += n - s->config.n_places;
+    say_lost_pins(s, lost, pins);
+    qsort(s->found, s->n_found, sizeof *s->found, by_depth);
+    hash_found(s);
+    return STATUS_OK;
+}
+
 static enum status sort_found(struct ses_store *s, struct status_note *note) {
     if (s->n_found > 0)
         qsort(s->found, s->n_found, sizeof *s->found, by_depth);
@@ -254,14 +354,9 @@ static enum status sort_found(struct ses_store *s, struct status_note *note) {
     if (s->by_name == NULL)
         return status_say(note, STATUS_NO_MEMORY, "no memory for %u stored pages", s->n_found);
     s->by_name_mask = slots - 1;
-    for (uint32_t i = 0; i < s->n_found && s->found[i].where.segment != 0; i++) {
-        uint32_t at = (uint32_t)s->found[i].record.name.word[0] & s->by_name_mask;
-        while (s->by_name[at] != 0)
-            at = (at + 1) & s->by_name_mask;
-        s->by_name[at] = i + 1;
-        s->counts.found++;
-    }
-    return STATUS_OK;
+    hash_found(s);
+    bool all = s->config.n_places == 0 || s->counts.found <= s->config.n_places;
+    return all ? STATUS_OK : choose_found(s, note);
 }
 
 uint32_t ses_store_n_found(const struct ses_store *s) {
@@ -329,7 +424,7 @@ enum status ses_store_settle(struct ses_store *s, struct status_note *note) {
         ses_index_abort(s->index);
     for (uint32_t i = 0; status == STATUS_OK && i < s->n_found; i++) {
         const struct store_found *f = &s->found[i];
-        s->counts.orphans += !f->bound && f->where.segment != 0;
+        s->counts.orphans += !f->bound && !to_forget(f);
         if (!f->bound && f->where.segment != 0)
             ses_files_drop(s->files, &f->where);
     }

@@ -51,6 +51,7 @@ struct store_found {
     struct ses_where where;
     uint32_t flags, number;
     bool bound;
+    bool no_place; /* the memory has none for it */
 };
 
 struct ses_store {

@@ -187,6 +187,91 @@ START_TEST(test_smaller_budget) {
 }
 END_TEST
 
+enum { CHAINS = 6, CHAIN = 3 };
+static uint32_t acked, lost_pins;
+
+static void on_acked(void *self, uint32_t slot, enum status status) {
+    (void)self;
+    EXPECT(slot == 0 && status == STATUS_OK);
+    acked++;
+}
+
+static void on_said(void *self, const char *sentence) {
+    (void)self;
+    lost_pins += strstr(sentence, "1 of 1 pinned sessions") != NULL;
+}
+
+/* How many pages it finds of each session of three, parents first; with so many places. */
+static void find_chains(uint32_t n_places, uint32_t *n) {
+    struct ses_store_config c = rig_config(1);
+    struct ses_store_counts counts;
+    struct status_note note;
+    c.n_places = n_places;
+    c.say = on_said;
+    EXPECT_FINE(ses_store_open(&c, &rig.store, &note) == STATUS_OK, note);
+    memset(n, 0, CHAINS * sizeof *n);
+    for (uint32_t i = 0; i < ses_store_n_found(rig.store); i++) {
+        const struct ses_record *r = ses_store_found(rig.store, i);
+        EXPECT_EQ(r->depth, n[r->name.word[1]]++);
+        EXPECT_EQ(ses_store_find(rig.store, r), i);
+        ses_store_bind(rig.store, i, i);
+    }
+    EXPECT_FINE(ses_store_settle(rig.store, &note) == STATUS_OK, note);
+    ses_store_count(rig.store, &counts);
+    EXPECT_EQ(counts.orphans, 0);
+    ses_store_close(rig.store);
+    rig.store = NULL;
+}
+
+/* A smaller budget has places for fewer pages than are found: what is pinned stays, then whole
+ * sessions, those used last; what is forgotten is forgotten for good, and a pin is not lost without
+ * a word. */
+START_TEST(test_fewer_places) {
+    static const struct ses_store_answers answers = {.stored = on_acked};
+    struct ses_store_config c;
+    struct fake_disk_faults none = {.seed = 9};
+    uint32_t n[CHAINS];
+    rig_world_begin(9);
+    fake_disk_set(&none);
+    c = rig_config(1);
+    EXPECT_FINE(ses_store_open(&c, &rig.store, &rig.note) == STATUS_OK, rig.note);
+    EXPECT_FINE(ses_store_settle(rig.store, &rig.note) == STATUS_OK, rig.note);
+    ses_store_answer_to(rig.store, &answers);
+    acked = lost_pins = 0;
+    for (uint32_t i = 0; i < CHAINS * CHAIN; i++) {
+        uint32_t chain = i / CHAIN, depth = i % CHAIN, ids[RIG_TOKENS] = {i};
+        struct ses_record r = {.space = ses_space_of(&c.key, 0),
+                               .name = {{100 + i, chain}},
+                               .depth = depth,
+                               .n_tokens = RIG_TOKENS,
+                               .tokens = ids};
+        r.use = depth == CHAIN - 1 ? 10 + chain : 1; /* what was used is noted where it ends */
+        if (depth > 0)
+            r.parent = (struct ses_name){{99 + i, chain}};
+        if (chain == 1 && depth == CHAIN - 1)
+            r.flags = SES_RECORD_PINNED;
+        ses_store_put(rig.store, &r, i, 0);
+        rig_finish();
+    }
+    EXPECT_EQ(acked, CHAINS * CHAIN);
+    ses_store_close(rig.store);
+    find_chains(CHAINS * CHAIN, n);
+    for (uint32_t k = 0; k < CHAINS; k++)
+        EXPECT_EQ(n[k], CHAIN);
+    for (uint32_t round = 0; round < 2; round++) {
+        find_chains(round == 0 ? 8 : 0, n);
+        for (uint32_t k = 0; k < CHAINS; k++)
+            EXPECT_EQ(n[k], k == 1 || k == 5 ? 3 : k == 4 ? 2 : 0);
+    }
+    EXPECT_EQ(lost_pins, 0);
+    find_chains(2, n);
+    EXPECT_EQ(n[1], 2);
+    EXPECT_EQ(n[5], 0);
+    EXPECT_EQ(lost_pins, 1);
+    rig_world_end();
+}
+END_TEST
+
 /* One bit anywhere in a record, header, tokens, page and padding: that record and no other is
  * bad. */
 START_TEST(test_flipped_bits) {
@@ -508,6 +593,7 @@ int main(void) {
     tcase_add_test(tcase, test_bad_disks);
     tcase_add_test(tcase, test_budget_and_floor);
     tcase_add_test(tcase, test_smaller_budget);
+    tcase_add_test(tcase, test_fewer_places);
     tcase_add_test(tcase, test_flipped_bits);
     tcase_add_test(tcase, test_lost_segments);
     tcase_add_test(tcase, test_other_directories);
