@@ -4,6 +4,7 @@
 #include "sessions/export.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -113,12 +114,37 @@ void ses_import_close(struct ses_import *im) {
     free(im);
 }
 
+static enum status refuse_words(struct status_note *note, const char *what, const char *theirs,
+                                const char *ours, const struct ses_import *im) {
+    return status_say(note, STATUS_UNSUPPORTED,
+                      "the session belongs to another %s: %s, here %s; it was made by %.80s, this "
+                      "is %.80s",
+                      what, theirs, ours, im->head.text, im->kind.text);
+}
+
 static enum status refuse(struct status_note *note, const char *what, uint64_t theirs,
                           uint64_t ours, const struct ses_import *im) {
-    return status_say(note, STATUS_UNSUPPORTED,
-                      "the session belongs to another %s: %" PRIx64 ", here %" PRIx64
-                      "; it was made by %.100s, this is %.100s",
-                      what, theirs, ours, im->head.text, im->kind.text);
+    char text[2][24];
+    snprintf(text[0], sizeof text[0], "%" PRIu64, theirs);
+    snprintf(text[1], sizeof text[1], "%" PRIu64, ours);
+    return refuse_words(note, what, text[0], text[1], im);
+}
+
+/* Digests, in as many digits as programs print of them. */
+static enum status refuse_digest(struct status_note *note, const char *what, uint64_t theirs,
+                                 uint64_t ours, const struct ses_import *im) {
+    char text[2][24];
+    snprintf(text[0], sizeof text[0], "%016" PRIx64, theirs);
+    snprintf(text[1], sizeof text[1], "%016" PRIx64, ours);
+    return refuse_words(note, what, text[0], text[1], im);
+}
+
+static enum status refuse_model(struct status_note *note, const struct ses_import *im) {
+    const uint64_t *theirs = im->head.fingerprint, *ours = im->kind.key.fingerprint;
+    char text[2][40];
+    snprintf(text[0], sizeof text[0], "%016" PRIx64 "%016" PRIx64, theirs[1], theirs[0]);
+    snprintf(text[1], sizeof text[1], "%016" PRIx64 "%016" PRIx64, ours[1], ours[0]);
+    return refuse_words(note, "model", text[0], text[1], im);
 }
 
 /* Does it belong to this model and these settings? */
@@ -130,17 +156,19 @@ static enum status head_fits(const struct ses_import *im, struct status_note *no
                           "the session belongs to another tenant, and is imported for that one "
                           "only");
     if (h->fingerprint[0] != k->key.fingerprint[0] || h->fingerprint[1] != k->key.fingerprint[1])
-        return refuse(note, "model", h->fingerprint[0], k->key.fingerprint[0], im);
+        return refuse_model(note, im);
     if (h->world != k->key.world)
         return refuse(note, "number of ranks", h->world, k->key.world, im);
     if (h->page_tokens != k->page_tokens)
-        return refuse(note, "size of pages", h->page_tokens, k->page_tokens, im);
+        return refuse(note, "number of tokens a page", h->page_tokens, k->page_tokens, im);
     if (h->profile != k->key.profile)
-        return refuse(note, "profile", h->profile, k->key.profile, im);
+        return refuse_digest(note, "profile", h->profile, k->key.profile, im);
     if (h->rope != k->key.rope)
-        return refuse(note, "setting of RoPE", h->rope, k->key.rope, im);
-    if (h->layout_version != k->key.layout_version || h->page_bytes != k->page_bytes)
-        return refuse(note, "layout of pages", h->layout_version, k->key.layout_version, im);
+        return refuse_digest(note, "setting of RoPE", h->rope, k->key.rope, im);
+    if (h->layout_version != k->key.layout_version)
+        return refuse_digest(note, "layout of pages", h->layout_version, k->key.layout_version, im);
+    if (h->page_bytes != k->page_bytes)
+        return refuse(note, "number of bytes a page", h->page_bytes, k->page_bytes, im);
     if (h->n_tokens > (uint64_t)k->pages_max * k->page_tokens)
         return status_say(note, STATUS_TOO_LARGE,
                           "the session has %" PRIu64 " tokens, the context holds %" PRIu64,
@@ -153,10 +181,15 @@ static enum status head_take(struct ses_import *im, struct status_note *note) {
     uint64_t sum[2];
     if (memcmp(h->magic, HEAD_MAGIC, sizeof h->magic) != 0)
         return status_say(note, STATUS_BAD_FILE, "this is no file of a session");
-    if (h->format != SES_EXPORT_FORMAT || h->head_bytes != sizeof *h)
+    if (h->format != SES_EXPORT_FORMAT)
         return status_say(note, STATUS_BAD_FILE,
                           "a session file of format %u; this build reads format %d", h->format,
                           SES_EXPORT_FORMAT);
+    if (h->head_bytes != sizeof *h)
+        return status_say(note, STATUS_BAD_FILE,
+                          "the session file is damaged: it says that its head has %u bytes; in "
+                          "format %d it has %zu",
+                          h->head_bytes, SES_EXPORT_FORMAT, sizeof *h);
     head_sum(h, sum);
     h->text[sizeof h->text - 1] = '\0';
     if (memcmp(sum, h->sum, sizeof sum) != 0)

@@ -169,6 +169,14 @@ static bool others_open(struct ses_store *s) {
     return true;
 }
 
+/* Of a profile's name, without the number of virtual ranks that may end it: NAME-vN. */
+static size_t stem_bytes(const char *name) {
+    size_t n = strlen(name), at = n;
+    while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9')
+        at--;
+    return at < n && at > 2 && name[at - 1] == 'v' && name[at - 2] == '-' ? at - 2 : n;
+}
+
 /* Why this server cannot use it. */
 static enum ses_why why_of(const struct ses_store *s, const struct ses_index_space *space) {
     const struct ses_store_config *c = &s->config;
@@ -181,6 +189,10 @@ static enum ses_why why_of(const struct ses_store *s, const struct ses_index_spa
         return SES_WHY_PAGES;
     if (space->layout_version != c->key.layout_version)
         return SES_WHY_LAYOUT;
+    if (p->name[0] != '\0' && stem_bytes(p->name) != stem_bytes(own->name))
+        return SES_WHY_PROFILE;
+    if (p->name[0] != '\0' && memcmp(p->name, own->name, stem_bytes(own->name)) != 0)
+        return SES_WHY_PROFILE;
     if (p->name[0] != '\0' && p->virtual_ranks != own->virtual_ranks)
         return SES_WHY_VIRTUAL_RANKS;
     if (p->name[0] != '\0' && p->kv != own->kv)

@@ -43,8 +43,8 @@ static void main_usage(FILE *to) {
         fprintf(to, "  %-11s %s\n", programs[i].name, programs[i].help);
     fprintf(to,
             "\nexit codes: 0 done, 1 differs or failed, 64 usage, 65 bad model or data, 66 no such "
-            "file,\n69 cannot listen or connect, 70 device or rank lost, 71 out of memory or KV "
-            "budget, 74 I/O, 75 halted by a second signal\n");
+            "file,\n69 cannot listen or connect (or a store is in use), 70 device or rank "
+            "lost,\n71 out of memory or KV budget, 74 I/O, 75 halted by a second signal\n");
 }
 
 static bool main_wants_help(int argc, char **argv) {

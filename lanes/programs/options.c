@@ -289,6 +289,12 @@ static enum status options_disk(const struct options *o, struct lane_engine_conf
     c->disk_floor = all / 20;
     TRY(options_bytes(o, OPT_disk_budget, all, &c->disk_budget, note));
     TRY(options_bytes(o, OPT_disk_floor, all, &c->disk_floor, note));
+    if (all == 0 && c->disk_budget == 0)
+        return status_say(
+            note, STATUS_BAD_REQUEST,
+            "--disk-cache %.200s: its file system says no size of which a share could "
+            "be the budget; give a directory on a disk",
+            c->disk_cache);
     return STATUS_OK;
 }
 
@@ -397,6 +403,8 @@ enum program_exit program_exit_of(enum status s) {
         return EXIT_BAD_DATA;
     case STATUS_NOT_FOUND:
         return EXIT_NO_INPUT;
+    case STATUS_DUPLICATE: /* of a start: a store that is in use */
+        return EXIT_UNAVAILABLE;
     case STATUS_NO_MEMORY:
     case STATUS_NO_PAGES:
     case STATUS_TOO_LARGE:

@@ -90,7 +90,7 @@ enum program_exit {
     EXIT_USAGE = 64,       /* the command line is wrong */
     EXIT_BAD_DATA = 65,    /* a model or input file is bad */
     EXIT_NO_INPUT = 66,    /* a file cannot be read */
-    EXIT_UNAVAILABLE = 69, /* cannot listen, cannot connect */
+    EXIT_UNAVAILABLE = 69, /* cannot listen, cannot connect, a store is in use */
     EXIT_INTERNAL = 70,    /* device or rank lost */
     EXIT_NO_RESOURCES = 71,
     EXIT_IO = 74,

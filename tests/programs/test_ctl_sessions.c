@@ -240,6 +240,12 @@ START_TEST(test_refused) {
     session[32] = 0;
     pid_t pid = start_server("a");
     ctl(0, "session, latest used first", "sessions");
+    command_run(&out, "run --quiet --prompt x --disk-cache %s/a --disk-budget 128M 2>&1", folder);
+    ck_assert_msg(out.code == 69 && strstr(out.text, "in use by another") != NULL, "%d %s",
+                  out.code, out.text);
+    command_run(&out, "run --quiet --prompt x --disk-cache /proc/nope 2>&1");
+    ck_assert_msg(out.code == 64 && strstr(out.text, "/proc/nope") != NULL, "%d %s", out.code,
+                  out.text);
     ctl(1, "not_found", "sessions export %s %s/none", session, folder);
     ck_assert_int_ne(access(folder, R_OK), -1);
     snprintf(command, sizeof command, "%s/none", folder);

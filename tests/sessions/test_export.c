@@ -185,15 +185,15 @@ START_TEST(test_foreign) {
         {other_rope, STATUS_UNSUPPORTED, "another setting of RoPE"},
         {other_layout, STATUS_UNSUPPORTED, "another layout"},
         {other_world, STATUS_UNSUPPORTED, "another number of ranks"},
-        {other_page, STATUS_UNSUPPORTED, "another size of pages"},
-        {huge_page, STATUS_UNSUPPORTED, "another layout"},
+        {other_page, STATUS_UNSUPPORTED, "another number of tokens a page"},
+        {huge_page, STATUS_UNSUPPORTED, "another number of bytes a page"},
         {other_tenant, STATUS_BAD_REQUEST, "another tenant"},
         {huge_tokens, STATUS_TOO_LARGE, "the context holds 32"},
         {wrapped_tokens, STATUS_TOO_LARGE, "the context holds 32"},
         {no_tokens, STATUS_BAD_FILE, "0 tokens"},
         {huge_pages, STATUS_BAD_FILE, "4294967295 pages"},
-        {next_format, STATUS_BAD_FILE, "format 2"},
-        {longer_head, STATUS_BAD_FILE, "format 1"},
+        {next_format, STATUS_BAD_FILE, "format 2; this build reads format 1"},
+        {longer_head, STATUS_BAD_FILE, "its head has 288 bytes; in format 1 it has 280"},
         {wrong_magic, STATUS_BAD_FILE, "no file of a session"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -204,6 +204,13 @@ START_TEST(test_foreign) {
         ck_assert_msg(strstr(note.text, wrong[i].reason) != NULL, "%s: %s", wrong[i].reason,
                       note.text);
         EXPECT(!done && pages == 0);
+        /* Both sides are said, and what is said differs. */
+        char theirs[64], ours[64];
+        const char *at = strstr(note.text, ": ");
+        if (wrong[i].status != STATUS_UNSUPPORTED)
+            continue;
+        EXPECT(at != NULL && sscanf(at, ": %63[^,], here %63[^;];", theirs, ours) == 2);
+        ck_assert_msg(strcmp(theirs, ours) != 0, "%s", note.text);
     }
 }
 END_TEST
