@@ -66,7 +66,9 @@ struct ses_store_counts {
 };
 void ses_store_counts_add(struct ses_store_counts *sum, const struct ses_store_counts *one);
 
-/* Refuses a directory that is somebody else's, in use, or of another format, each by name. */
+/* Refuses a directory that is somebody else's, in use, or of another format, each by name, and
+ * leaves it as it was. A lost or damaged file `format` is written anew where segments or the index
+ * say what they are. */
 enum status ses_store_open(const struct ses_store_config *config, struct ses_store **out,
                            struct status_note *note);
 void ses_store_close(struct ses_store *s);

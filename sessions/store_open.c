@@ -119,35 +119,120 @@ static enum status format_write(struct ses_store *s, const char *path, struct st
                : status_say(note, STATUS_IO, "%s cannot be written: %s", path, strerror(error));
 }
 
+/* A record of this format begins a segment. */
+static bool segment_is_ours(const char *path) {
+    struct store_header h;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool ours = fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h &&
+                memcmp(h.magic, SES_STORE_MAGIC, sizeof h.magic) == 0 &&
+                h.format == SES_STORE_FORMAT;
+    if (fd >= 0)
+        close(fd);
+    return ours;
+}
+
+/* What lies in the directory says itself that it is a store of this format. */
+static bool folder_is_ours(const char *folder) {
+    char path[PATH_BYTES + 272];
+    struct status_note note;
+    struct ses_index *x = NULL;
+    DIR *d = opendir(folder);
+    const struct dirent *e;
+    bool ours = false;
+    while (!ours && d != NULL && (e = readdir(d)) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        ours = strncmp(e->d_name, "segment-", 8) == 0 && segment_is_ours(path);
+    }
+    if (d != NULL)
+        closedir(d);
+    snprintf(path, sizeof path, "%s/index/data.mdb", folder);
+    if (ours || access(path, R_OK) != 0)
+        return ours;
+    snprintf(path, sizeof path, "%s/index", folder);
+    ours = ses_index_check(path, &note) == STATUS_OK &&
+           ses_index_open(path, true, &x, &note) == STATUS_OK;
+    ses_index_close(x);
+    return ours;
+}
+
+/* The file format is lost or damaged, the rest is not: written anew. */
+static enum status format_heal(struct ses_store *s, const char *path, const char *what,
+                               struct status_note *note) {
+    char text[sizeof note->text];
+    TRY(format_write(s, path, note));
+    snprintf(text, sizeof text,
+             "%.200s %s; it was written anew, for what lies beside it is a store of this format",
+             path, what);
+    if (s->config.say != NULL)
+        s->config.say(s->config.say_self, text);
+    return STATUS_OK;
+}
+
+/* Bytes of a file for a sentence: what cannot be printed as \\xNN; cut to fit. */
+static void shown(const char *bytes, size_t n, char *text, size_t size) {
+    size_t at = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < n && at + 5 <= size; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        bool plain = c >= ' ' && c < 127 && c != '\\';
+        at += (size_t)snprintf(text + at, size - at, plain ? "%c" : "\\x%02x", c);
+    }
+}
+
+/* Does a whole file format say another number? */
+static bool format_is_another(const char *text) {
+    unsigned format;
+    int n = 0;
+    return sscanf(text, "roundhouse session store, format %9u%n", &format, &n) == 1 &&
+           strcmp(text + n, "\n") == 0 && format != SES_STORE_FORMAT;
+}
+
 /* Is it a store of this format, or becomes one because it is empty. */
 static enum status format_check(struct ses_store *s, struct status_note *note) {
-    char path[PATH_BYTES], text[128];
-    snprintf(path, sizeof path, "%s/format", s->config.folder);
+    char path[PATH_BYTES], text[128], words[64];
+    const char *folder = s->config.folder;
+    snprintf(path, sizeof path, "%s/format", folder);
     int fd = open(path, O_RDONLY | O_CLOEXEC), error = errno;
     if (fd < 0 && error != ENOENT)
         return status_say(note, STATUS_IO, "%s cannot be read: %s", path, strerror(error));
-    if (fd < 0 && folder_is_empty(s->config.folder))
+    if (fd < 0 && folder_is_empty(folder))
         return format_write(s, path, note);
+    if (fd < 0 && folder_is_ours(folder))
+        return format_heal(s, path, "was missing", note);
     if (fd < 0)
         return status_say(note, STATUS_BAD_FILE,
                           "%s is no session store and not empty: give --disk-cache an empty or a "
                           "new directory",
-                          s->config.folder);
+                          folder);
     ssize_t n = read(fd, text, sizeof text - 1);
+    error = errno;
     close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    if (strcmp(text, FORMAT_TEXT) != 0)
+    if (n < 0)
+        return status_say(note, STATUS_IO, "%s cannot be read: %s", path, strerror(error));
+    text[n] = '\0';
+    if (n == sizeof FORMAT_TEXT - 1 && memcmp(text, FORMAT_TEXT, sizeof FORMAT_TEXT) == 0)
+        return STATUS_OK;
+    shown(text, (size_t)n, words, sizeof words);
+    if (format_is_another(text))
         return status_say(note, STATUS_BAD_FILE,
-                          "%s is a session store of another format ('%.60s'): give another "
+                          "%.150s is a session store of another format ('%s'): give another "
                           "directory, or remove it",
-                          s->config.folder, text);
-    return STATUS_OK;
+                          folder, words);
+    if (folder_is_ours(folder))
+        return format_heal(s, path, "was damaged", note);
+    return status_say(note, STATUS_BAD_FILE,
+                      "%.150s/format ('%s') is no session store's, and nothing beside it is: give "
+                      "another directory, or remove it",
+                      folder, words);
 }
 
 static enum status lock_take(struct ses_store *s, struct status_note *note) {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/lock", s->config.folder);
-    s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    s->lock = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    s->lock_made = s->lock >= 0;
+    if (!s->lock_made && errno == EEXIST)
+        s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (s->lock < 0)
         return status_say(note, STATUS_IO, "the session store %s cannot be written: %s",
                           s->config.folder, strerror(errno));
@@ -156,6 +241,15 @@ static enum status lock_take(struct ses_store *s, struct status_note *note) {
                           "the session store %s is in use by another server: give each its own",
                           s->config.folder);
     return STATUS_OK;
+}
+
+/* Somebody else's directory is left as it was. */
+static enum status refused(const struct ses_store *s, enum status status) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/lock", s->config.folder);
+    if (s->lock_made)
+        unlink(path);
+    return status;
 }
 
 /* ---- what the index knows ---- */
@@ -543,7 +637,9 @@ static enum status open_parts(struct ses_store *s, struct status_note *note) {
         s->op[i].header = s->headers + i * s->header_bytes;
     TRY(folder_make(c->folder, note));
     TRY(lock_take(s, note));
-    TRY(format_check(s, note));
+    enum status format = format_check(s, note);
+    if (format != STATUS_OK)
+        return refused(s, format);
     snprintf(path, sizeof path, "%s/format", c->folder);
     int probe = s->disk->ops->open(s->disk, path); /* says whether the page cache can be passed */
     if (probe >= 0)

@@ -61,6 +61,7 @@ struct ses_store {
     struct ses_index *index;
     struct ses_space_files *files;
     int lock;
+    bool lock_made;        /* by this start */
     uint32_t blocks;       /* of a record */
     uint64_t header_bytes; /* of its header */
     uint64_t own_key[2];

@@ -333,6 +333,66 @@ START_TEST(test_lost_segments) {
 }
 END_TEST
 
+static void say_to(void *self, const char *sentence) {
+    snprintf(self, 320, "%s", sentence);
+}
+
+/* The file format is gone, empty or full of noise: the rest says what it is, and all of it is
+ * still there, also where only the index or only the segments can say so. */
+START_TEST(test_format_heals) {
+    static const char *const noise[] = {NULL, "", "roundhouse session\n", "\x01\xff\n"};
+    struct status_note note;
+    char path[128], file[160], said[320];
+    rig_some_records();
+    rig_read_all();
+    uint64_t all = rig.good_loads;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct ses_store *s;
+        struct ses_store_config c = rig_config(1);
+        c.say = say_to;
+        c.say_self = said;
+        said[0] = '\0';
+        snprintf(path, sizeof path, "%s/format", rig.folder);
+        EXPECT(unlink(path) == 0);
+        FILE *f = noise[i] != NULL ? fopen(path, "w") : NULL;
+        if (f != NULL) {
+            fputs(noise[i], f);
+            fclose(f);
+        }
+        EXPECT_FINE(ses_store_open(&c, &s, &note) == STATUS_OK, note);
+        EXPECT_EQ(ses_store_n_found(s), all);
+        ses_store_close(s);
+        ck_assert_msg(strstr(said, i == 0 ? "was missing" : "was damaged") != NULL, "%s", said);
+        said[0] = '\0';
+        c.disk = fake_disk_open();
+        EXPECT_FINE(ses_store_open(&c, &s, &note) == STATUS_OK, note);
+        ses_store_close(s);
+        ck_assert_str_eq(said, "");
+    }
+    rig_read_all();
+    EXPECT_EQ(rig.good_loads, all);
+    /* Segments of a later format are another's, whatever else lies there. */
+    EXPECT(unlink(path) == 0);
+    for (uint32_t n = 1; n < 100; n++) {
+        char segment[160];
+        uint64_t bytes;
+        snprintf(segment, sizeof segment, "%s/segment-%05u", rig.folder, n);
+        if (access(segment, F_OK) != 0)
+            continue;
+        int fd = rig_segment(n, &bytes);
+        EXPECT(pwrite(fd, "\2", 1, 8) == 1);
+        close(fd);
+    }
+    struct ses_store_config c = rig_config(1);
+    struct ses_store *s;
+    snprintf(file, sizeof file, "%s/index", rig.folder);
+    fake_disk_clear(file);
+    EXPECT(rmdir(file) == 0);
+    ck_assert_int_eq(ses_store_open(&c, &s, &note), STATUS_BAD_FILE);
+    rig_world_end();
+}
+END_TEST
+
 START_TEST(test_other_directories) {
     struct status_note note;
     struct ses_store *second;
@@ -353,8 +413,20 @@ START_TEST(test_other_directories) {
     ck_assert_int_eq(ses_store_open(&c, &second, &note), STATUS_BAD_FILE);
     ck_assert(strstr(note.text, "format 2") != NULL);
     unlink(path);
+    /* Folders of a stranger: refused, and left as they were. */
+    fake_disk_clear(rig.folder);
+    snprintf(path, sizeof path, "%s/letters", rig.folder);
+    EXPECT(mkdir(path, 0700) == 0);
     ck_assert_int_eq(ses_store_open(&c, &second, &note), STATUS_BAD_FILE);
     ck_assert(strstr(note.text, "no session store and not empty") != NULL);
+    EXPECT(rmdir(path) == 0 && rmdir(rig.folder) == 0 && mkdir(rig.folder, 0700) == 0);
+    snprintf(path, sizeof path, "%s/format", rig.folder);
+    f = fopen(path, "w");
+    fputs("mine\x01\xff", f);
+    fclose(f);
+    ck_assert_int_eq(ses_store_open(&c, &second, &note), STATUS_BAD_FILE);
+    ck_assert_msg(strstr(note.text, "'mine\\x01\\xff'") != NULL, "%s", note.text);
+    EXPECT(unlink(path) == 0 && rmdir(rig.folder) == 0 && mkdir(rig.folder, 0700) == 0);
     /* Folders of other numbers of ranks may lie there first; nothing else may. */
     fake_disk_clear(rig.folder);
     snprintf(path, sizeof path, "%s/rank-7-list", rig.folder);
@@ -525,9 +597,9 @@ static uint32_t look_at_others(struct ses_store *s, uint64_t tenant, enum ses_wh
 /* What is of no use is listed with the reason, to its tenant alone; its tokens can be had, and it
  * can be forgotten. */
 START_TEST(test_others) {
-    static const enum ses_why whys[] = {SES_WHY_MODEL,  SES_WHY_WORLD,   SES_WHY_PAGES,
-                                        SES_WHY_LAYOUT, SES_WHY_PROFILE, SES_WHY_VIRTUAL_RANKS,
-                                        SES_WHY_KV_TYPE};
+    static const enum ses_why whys[] = {SES_WHY_MODEL,   SES_WHY_WORLD,   SES_WHY_PAGES,
+                                        SES_WHY_LAYOUT,  SES_WHY_PROFILE, SES_WHY_VIRTUAL_RANKS,
+                                        SES_WHY_KV_TYPE, SES_WHY_PROFILE};
     enum { WHYS = sizeof whys / sizeof *whys };
     struct status_note note;
     rig_some_records();
@@ -539,7 +611,8 @@ START_TEST(test_others) {
         c.key.world += i == 1;
         c.key.layout_version += i == 2 || i == 3;
         c.page_tokens *= i == 2 ? 2 : 1;
-        c.profile.virtual_ranks += i == 5;
+        c.profile.virtual_ranks += i == 5 || i == 7; /* what comes with another name is not it */
+        strcpy(c.profile.name, i == 7 ? "another" : i == 5 ? "tests-v5" : "tests");
         c.profile.kv += i == 6;
         EXPECT_FINE(ses_store_open(&c, &s, &note) == STATUS_OK, note);
         EXPECT_FINE(ses_store_settle(s, &note) == STATUS_OK, note);
@@ -596,6 +669,7 @@ int main(void) {
     tcase_add_test(tcase, test_fewer_places);
     tcase_add_test(tcase, test_flipped_bits);
     tcase_add_test(tcase, test_lost_segments);
+    tcase_add_test(tcase, test_format_heals);
     tcase_add_test(tcase, test_other_directories);
     tcase_add_test(tcase, test_other_keys);
     tcase_add_test(tcase, test_marks);
