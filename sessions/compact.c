@@ -2,7 +2,8 @@
  * Making room in a full store: what lives in the sparsest segment is copied behind the last one,
  * and the index says so in one commit, after which the old segment is unlinked. Cut off
  * anywhere, the old records or the new ones are there, never half of either. A store that is larger
- * than its budget, which was larger before, has no room to copy to: whole segments are given up.
+ * than its budget, which was larger before, is moved together too; when there is no room even for
+ * that, or too much lives, whole segments are given up, what is pinned in them last.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,16 @@ static enum status move_bytes(struct ses_store *s, struct move *m, unsigned char
     return STATUS_OK;
 }
 
+/* What there is no room for is lost: what is pinned and what was used last are moved first. */
+static int by_worth(const void *a_, const void *b_) {
+    const struct move *a = a_, *b = b_;
+    if (a->flags != b->flags)
+        return a->flags > b->flags ? -1 : 1;
+    if (a->record.use != b->record.use)
+        return a->record.use > b->record.use ? -1 : 1;
+    return a->from.offset < b->from.offset ? -1 : a->from.offset > b->from.offset;
+}
+
 static enum status move_all(struct ses_store *s, struct moves *all, unsigned char *bytes,
                             struct status_note *note) {
     for (uint32_t i = 0; i < all->n; i++)
@@ -176,8 +187,10 @@ bool ses_store_compact(struct ses_store *s) {
     if (status == STATUS_OK && (all.no_memory || all.n == 0 ||
                                 posix_memalign(&bytes, SES_DISK_BLOCK, most * SES_DISK_BLOCK) != 0))
         status = STATUS_NO_MEMORY;
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        qsort(all.move, all.n, sizeof *all.move, by_worth);
         status = move_all(s, &all, bytes, &note);
+    }
     bool done = status == STATUS_OK;
     if (!done)
         ses_index_abort(s->index);

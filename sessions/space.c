@@ -29,6 +29,9 @@ struct ses_space_files {
     uint32_t last;           /* highest number ever used */
     uint32_t n;
     uint64_t bytes;
+    /* When more was here at the start than the budget allows: what may be here while what lives is
+     * moved together. */
+    uint64_t most;
     bool new_names;
 };
 
@@ -60,6 +63,11 @@ static enum status look(struct ses_space_files *f, struct status_note *note) {
             f->last = n;
     }
     closedir(folder);
+    uint64_t largest = f->config.segment_bytes;
+    for (uint32_t n = 1; n <= f->last; n++)
+        largest = f->segment[n].bytes > largest ? f->segment[n].bytes : largest;
+    if (f->bytes > f->config.budget)
+        f->most = f->bytes + largest;
     return STATUS_OK;
 }
 
@@ -143,6 +151,25 @@ static bool may_grow(const struct ses_space_files *f, bool compacting) {
     return f->bytes + f->config.segment_bytes + kept <= f->config.budget;
 }
 
+/* The file system has room for another segment above the floor; *space: what it has. */
+static int ask_space(const struct ses_space_files *f, uint64_t *space, bool *enough) {
+    uint64_t bytes = f->config.segment_bytes;
+    int error = f->config.disk->ops->space(f->config.disk, f->folder, space);
+    *enough = error != 0 || (*space >= bytes && *space - bytes >= f->config.floor);
+    return error;
+}
+
+/* More is here than the budget allows, but less lives than that: it is moved together, and for one
+ * segment of them at a time there is more than there was. */
+static bool may_shrink(const struct ses_space_files *f) {
+    uint64_t live = 0, segment = f->config.segment_bytes, space = 0;
+    bool enough = false;
+    for (uint32_t n = 1; n <= f->last; n++)
+        live += f->segment[n].live;
+    return f->bytes + segment <= f->most && live + 2 * segment <= f->config.budget &&
+           ask_space(f, &space, &enough) == 0 && enough;
+}
+
 static uint32_t free_number(const struct ses_space_files *f) {
     if (f->last + 1 < SES_SEGMENTS_MAX)
         return f->last + 1;
@@ -155,13 +182,14 @@ static uint32_t free_number(const struct ses_space_files *f) {
 static enum status grow(struct ses_space_files *f, bool compacting, struct status_note *note) {
     struct ses_disk *d = f->config.disk;
     uint64_t space = 0, bytes = f->config.segment_bytes;
-    if (!may_grow(f, compacting))
+    if (!may_grow(f, compacting) && !(compacting && may_shrink(f)))
         return status_say(note, STATUS_TOO_LARGE,
                           "the session store in %s is full: %llu bytes of a budget of %llu",
                           f->folder, (unsigned long long)f->bytes,
                           (unsigned long long)f->config.budget);
-    int error = d->ops->space(d, f->folder, &space);
-    if (error == 0 && (space < bytes || space - bytes < f->config.floor))
+    bool enough;
+    int error = ask_space(f, &space, &enough);
+    if (!enough)
         return status_say(
             note, STATUS_TOO_LARGE,
             "the file system of %s has %llu bytes free; another segment of %llu would "
@@ -256,11 +284,12 @@ bool ses_files_over(const struct ses_space_files *f) {
 
 bool ses_files_fits(const struct ses_space_files *f, uint32_t blocks) {
     uint64_t bytes = (uint64_t)blocks * SES_DISK_BLOCK;
-    return bytes <= f->config.segment_bytes && (has_room(f, bytes) || may_grow(f, true));
+    return bytes <= f->config.segment_bytes &&
+           (has_room(f, bytes) || may_grow(f, true) || may_shrink(f));
 }
 
 bool ses_files_tight(const struct ses_space_files *f, uint64_t bytes) {
-    return !has_room(f, bytes) && !may_grow(f, false);
+    return f->bytes > f->config.budget || (!has_room(f, bytes) && !may_grow(f, false));
 }
 
 uint64_t ses_files_bytes(const struct ses_space_files *f) {

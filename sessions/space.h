@@ -48,9 +48,9 @@ uint32_t ses_files_victim(const struct ses_space_files *f, uint64_t gain);
 /* More is here than the budget, which was larger before, allows with a segment to move to. */
 bool ses_files_over(const struct ses_space_files *f);
 /* A record of so many blocks has room, or would have it in a segment that the budget allows to be
- * begun for compaction; the floor is not asked. */
+ * begun for compaction, or that is needed to move together what is here of a larger one. */
 bool ses_files_fits(const struct ses_space_files *f, uint32_t blocks);
-/* So many bytes can not be taken but by compacting. */
+/* So many bytes can not be taken but by compacting, or more is here than the budget allows. */
 bool ses_files_tight(const struct ses_space_files *f, uint64_t bytes);
 uint64_t ses_files_bytes(const struct ses_space_files *f);
 
