@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "gpu/plan.h"
+#include "sessions/warm.h"
 
 enum { TIERS_SLOTS_LEAST = 64, TIERS_SLOTS_MAX = 1 << 28, TIERS_RECORDS_MAX = 1 << 22 };
 
@@ -20,6 +21,8 @@ struct lane_tiers {
     unsigned char *host[GPU_WORLD_MAX];
     uint32_t asked, pinned; /* ranks whose device was asked to know it, and those that do */
     struct ses_store *store[GPU_WORLD_MAX];
+    struct ses_warm *warm; /* NULL: nothing to touch */
+    bool may_warm;
 };
 
 static enum status tiers_size(struct lane_tiers *t, struct status_note *note) {
@@ -50,6 +53,8 @@ static enum status tiers_host(struct lane_tiers *t, uint32_t rank, struct status
                           t->n_slots, (unsigned long long)t->host_bytes);
     madvise(map, t->n_slots * t->host_bytes, MADV_HUGEPAGE); /* fewer faults and pins; may fail */
     t->host[rank] = map;
+    struct ses_warm_range all = {map, t->n_slots * t->host_bytes};
+    t->may_warm = ses_warm_first(&all);
     return STATUS_OK;
 }
 
@@ -116,6 +121,7 @@ void lane_tiers_close(struct lane_tiers *t) {
         if (t->host[r] != NULL)
             munmap(t->host[r], t->n_slots * t->host_bytes);
     }
+    ses_warm_close(t->warm);
     free(t);
 }
 
@@ -180,8 +186,23 @@ enum status lane_tiers_found(struct lane_tiers *t, struct ses_memory *memory,
     return STATUS_OK;
 }
 
+/* What a driver pinned is there already. */
+static enum status spawn_warm(struct lane_tiers *t, struct act_rt *rt, struct status_note *note) {
+    struct ses_warm_range range[GPU_WORLD_MAX];
+    if (!t->may_warm || (t->asked > 0 && t->pinned == t->asked))
+        return STATUS_OK;
+    for (uint32_t r = 0; r < t->config.world; r++)
+        range[r] = (struct ses_warm_range){t->host[r], t->n_slots * t->host_bytes};
+    TRY(ses_warm_open(range, t->config.world, &t->warm, note));
+    if (act_spawn(rt, &ses_warm_kind, t->warm, ACT_OWN_THREAD) == 0)
+        return status_say(note, STATUS_NO_MEMORY, "the runtime has no room for the tiers");
+    return STATUS_OK;
+}
+
 enum status lane_tiers_spawn(struct lane_tiers *t, struct act_rt *rt, struct ses_memory *memory,
                              act_id_t memory_id, bool own, struct status_note *note) {
+    if (t != NULL && own)
+        TRY(spawn_warm(t, rt, note));
     if (t == NULL || t->config.folder == NULL)
         return STATUS_OK;
     act_id_t id[GPU_WORLD_MAX];

@@ -7,6 +7,7 @@ check_PROGRAMS += tests/sessions/test_pages \
 	tests/sessions/test_parking \
 	tests/sessions/test_memory \
 	tests/sessions/test_tiers \
+	tests/sessions/test_warm \
 	tests/sessions/test_catalog \
 	tests/sessions/test_export \
 	tests/sessions/test_store \
@@ -37,6 +38,9 @@ tests_sessions_test_memory_SOURCES = tests/sessions/test_memory.c tests/sessions
 	tests/sessions/lanes_model.h tests/sessions/lanes_model.c
 tests_sessions_test_memory_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_memory_LDADD = $(RH_TEST_LDADD)
+tests_sessions_test_warm_SOURCES = tests/sessions/test_warm.c tests/sessions/expect.h
+tests_sessions_test_warm_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_warm_LDADD = $(RH_TEST_LDADD)
 tests_sessions_test_tiers_SOURCES = tests/sessions/test_tiers.c tests/sessions/expect.h
 tests_sessions_test_tiers_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_tiers_LDADD = $(RH_TEST_LDADD)
