@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
@@ -17,6 +18,7 @@ struct ses_index {
     MDB_env *env;
     MDB_dbi pages, spaces;
     MDB_txn *txn; /* changes that wait for commit */
+    uint64_t map; /* bytes; 0: it was given up to grow, and the larger one was not to be had */
 };
 
 /* On disk, in the order of memory of the machines that we run on (little-endian). */
@@ -36,6 +38,11 @@ _Static_assert(sizeof(struct index_key) == 40, "on-disk layout");
 _Static_assert(sizeof(struct index_value) == 96, "on-disk layout");
 
 static enum status index_fail(struct status_note *note, int error, const char *what) {
+    if (error == MDB_MAP_FULL || error == MDB_MAP_RESIZED)
+        return status_say(note, STATUS_NO_MEMORY,
+                          "the session index cannot %s: it needs more address space than this "
+                          "process may have: raise its limit (ulimit -v)",
+                          what);
     enum status s = error == ENOMEM ? STATUS_NO_MEMORY
                     : error == MDB_CORRUPTED || error == MDB_INVALID ||
                             error == MDB_VERSION_MISMATCH || error == MDB_PAGE_NOTFOUND
@@ -44,7 +51,65 @@ static enum status index_fail(struct status_note *note, int error, const char *w
     return status_say(note, s, "the session index cannot %s: %s", what, mdb_strerror(error));
 }
 
-enum status ses_index_open(const char *path, bool read_only, struct ses_index **out,
+/* ---- the map ---- */
+
+enum { MAP_LEAST = 1 << 20, NODE_BYTES = 10 /* of a page of the tree, beside key and value */ };
+
+uint64_t ses_index_need(uint64_t n_records, uint32_t page_tokens) {
+    uint64_t each = sizeof(struct index_key) + sizeof(struct index_value) + NODE_BYTES +
+                    page_tokens * sizeof(uint32_t);
+    /* Pages of the tree are at least half full; changes are copies, and free pages come later. */
+    uint64_t need = MAP_LEAST;
+    while (need < SES_INDEX_MAP_BYTES && need / 4 / each < n_records)
+        need *= 2;
+    return need;
+}
+
+static int env_open(struct ses_index *x, const char *path, bool read_only, uint64_t map) {
+    int error = mdb_env_create(&x->env);
+    if (error == 0)
+        error = mdb_env_set_maxdbs(x->env, 4);
+    if (error == 0)
+        error = mdb_env_set_mapsize(x->env, map);
+    if (error == 0)
+        error = mdb_env_open(x->env, path, MDB_NOTLS | (read_only ? MDB_RDONLY : 0), 0600);
+    if (error != 0) {
+        mdb_env_close(x->env);
+        x->env = NULL;
+    }
+    return error;
+}
+
+/* Without changes under way: a map of twice the size, if the address space has so much beside the
+ * one that there is, which goes before the other comes. */
+static void map_double(struct ses_index *x) {
+    uint64_t size = x->map * 2;
+    if (size > SES_INDEX_MAP_BYTES)
+        return;
+    void *room = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return;
+    munmap(room, size);
+    x->map = mdb_env_set_mapsize(x->env, size) == 0 ? size : 0;
+}
+
+/* Changes of one commit fill less than half of a map. */
+static int txn_begin(struct ses_index *x, unsigned flags, MDB_txn **txn) {
+    MDB_envinfo info;
+    MDB_stat stat;
+    if (x->map > 0 && flags == 0 && mdb_env_info(x->env, &info) == 0 &&
+        mdb_env_stat(x->env, &stat) == 0 && (info.me_last_pgno + 1) * stat.ms_psize > x->map / 2)
+        map_double(x);
+    return x->map > 0 ? mdb_txn_begin(x->env, NULL, flags, txn) : ENOMEM;
+}
+
+uint64_t ses_index_map(const struct ses_index *x) {
+    return x->map;
+}
+
+/* ---- open and close ---- */
+
+enum status ses_index_open(const char *path, bool read_only, uint64_t need, struct ses_index **out,
                            struct status_note *note) {
     *out = NULL;
     struct ses_index *x = calloc(1, sizeof *x);
@@ -52,16 +117,28 @@ enum status ses_index_open(const char *path, bool read_only, struct ses_index **
         return status_say(note, STATUS_NO_MEMORY, "no memory for the session index");
     if (!read_only)
         mkdir(path, 0700); /* what is wrong with it is said by the open */
-    int error = mdb_env_create(&x->env);
+    x->map = SES_INDEX_MAP_BYTES;
+    int error = env_open(x, path, read_only, x->map);
+    if (error == ENOMEM) {
+        x->map = need > MAP_LEAST ? need : MAP_LEAST;
+        error = env_open(x, path, read_only, x->map);
+    }
+    if (error == ENOMEM) {
+        status_say(note, STATUS_NO_MEMORY,
+                   "the session index %s needs %llu MiB of address space, which this process may "
+                   "not have: raise its limit (ulimit -v) or lower the budget of the disk",
+                   path, (unsigned long long)(x->map >> 20));
+        free(x);
+        return STATUS_NO_MEMORY;
+    }
+    MDB_envinfo info;
     if (error == 0)
-        error = mdb_env_set_maxdbs(x->env, 4);
+        error = mdb_env_info(x->env, &info);
     if (error == 0)
-        error = mdb_env_set_mapsize(x->env, SES_INDEX_MAP_BYTES);
-    if (error == 0)
-        error = mdb_env_open(x->env, path, MDB_NOTLS | (read_only ? MDB_RDONLY : 0), 0600);
+        x->map = info.me_mapsize; /* at least what the file needs */
     MDB_txn *txn = NULL;
     if (error == 0)
-        error = mdb_txn_begin(x->env, NULL, read_only ? MDB_RDONLY : 0, &txn);
+        error = txn_begin(x, read_only ? MDB_RDONLY : 0, &txn);
     unsigned create = read_only ? 0 : MDB_CREATE;
     if (error == 0)
         error = mdb_dbi_open(txn, "pages", create, &x->pages);
@@ -85,20 +162,21 @@ void ses_index_close(struct ses_index *x) {
     if (x == NULL)
         return;
     ses_index_abort(x);
-    mdb_env_close(x->env);
+    if (x->env != NULL)
+        mdb_env_close(x->env);
     free(x);
 }
 
 uint64_t ses_index_bytes(const struct ses_index *x) {
     MDB_envinfo info;
     MDB_stat stat;
-    if (mdb_env_info(x->env, &info) != 0 || mdb_env_stat(x->env, &stat) != 0)
+    if (x->map == 0 || mdb_env_info(x->env, &info) != 0 || mdb_env_stat(x->env, &stat) != 0)
         return 0;
     return ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
 }
 
 static int index_begin(struct ses_index *x) {
-    return x->txn != NULL ? 0 : mdb_txn_begin(x->env, NULL, 0, &x->txn);
+    return x->txn != NULL ? 0 : txn_begin(x, 0, &x->txn);
 }
 
 static struct index_key key_of(const struct ses_record *r) {
@@ -260,7 +338,7 @@ bool ses_index_get(struct ses_index *x, const uint64_t key[2], uint32_t depth,
     MDB_val at = {sizeof k, &k}, value;
     MDB_txn *txn = NULL;
     uint32_t flags;
-    int error = mdb_txn_begin(x->env, NULL, MDB_RDONLY, &txn);
+    int error = txn_begin(x, MDB_RDONLY, &txn);
     if (error == 0)
         error = mdb_get(txn, x->pages, &at, &value);
     bool fine = error == 0 && entry_read(&at, &value, tokens, r, where, &flags);
@@ -279,7 +357,7 @@ enum status ses_index_each(struct ses_index *x, void *self,
     MDB_txn *txn = NULL;
     MDB_cursor *cursor = NULL;
     MDB_val key, value;
-    int error = mdb_txn_begin(x->env, NULL, MDB_RDONLY, &txn);
+    int error = txn_begin(x, MDB_RDONLY, &txn);
     if (error == 0)
         error = mdb_cursor_open(txn, x->pages, &cursor);
     while (error == 0 && (error = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
@@ -302,7 +380,7 @@ enum status ses_index_each_space(struct ses_index *x, void *self,
     MDB_txn *txn = NULL;
     MDB_cursor *cursor = NULL;
     MDB_val key, value;
-    int error = mdb_txn_begin(x->env, NULL, MDB_RDONLY, &txn);
+    int error = txn_begin(x, MDB_RDONLY, &txn);
     if (error == 0)
         error = mdb_cursor_open(txn, x->spaces, &cursor);
     while (error == 0 && (error = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {

@@ -37,17 +37,22 @@ struct ses_index_space {
     struct ses_index_profile profile; /* zero in entries of older builds */
 };
 
-/* Address space of the index only; its file grows as it is used. */
+/* Address space of the index only; its file grows as it is used. Where so much is refused (ulimit
+ * -v, an emulator) the map begins with what is asked for and is doubled as the file grows. */
 #define SES_INDEX_MAP_BYTES ((uint64_t)64 << 30)
+/* A map that holds so many records of so many tokens, with what changes of them leave behind. */
+uint64_t ses_index_need(uint64_t n_records, uint32_t page_tokens);
 
 /* Before it is opened: BAD_FILE when any page of it is not what the format promises, so that the
  * library, which trusts it, might read anywhere. OK when there is none. */
 enum status ses_index_check(const char *path, struct status_note *note);
-/* path: a directory, created when it is not there. read_only: beside a server that writes it. */
-enum status ses_index_open(const char *path, bool read_only, struct ses_index **out,
+/* path: a directory, created when it is not there. read_only: beside a server that writes it.
+ * need: bytes of map without which it is not opened; what is in the file always is mapped. */
+enum status ses_index_open(const char *path, bool read_only, uint64_t need, struct ses_index **out,
                            struct status_note *note);
 void ses_index_close(struct ses_index *x);
 uint64_t ses_index_bytes(const struct ses_index *x);
+uint64_t ses_index_map(const struct ses_index *x); /* bytes of address space that it has */
 
 /* Changes gather until commit, which makes them durable or leaves all as it was. */
 enum status ses_index_put(struct ses_index *x, const struct ses_record *r,

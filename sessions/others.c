@@ -52,7 +52,7 @@ void ses_store_beside(const struct ses_store *s, void *self,
             continue;
         snprintf(file, sizeof file, "%s/index", path);
         if (ses_index_check(file, &note) != STATUS_OK ||
-            ses_index_open(file, true, &index, &note) != STATUS_OK)
+            ses_index_open(file, true, 0, &index, &note) != STATUS_OK)
             continue;
         each(self, index, path);
         ses_index_close(index);
@@ -401,7 +401,7 @@ enum status ses_store_offline(const char *folder, void *self,
     if (own)
         status = ses_index_check(path, note);
     if (own && status == STATUS_OK)
-        status = ses_index_open(path, true, &s->index, note);
+        status = ses_index_open(path, true, 0, &s->index, note);
     if (status == STATUS_OK && !others_open(s))
         status = status_say(note, STATUS_NO_MEMORY, "no memory to list %.300s", folder);
     if (status == STATUS_OK && s->others->index == 0)

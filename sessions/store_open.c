@@ -150,7 +150,7 @@ static bool folder_is_ours(const char *folder) {
         return ours;
     snprintf(path, sizeof path, "%s/index", folder);
     ours = ses_index_check(path, &note) == STATUS_OK &&
-           ses_index_open(path, true, &x, &note) == STATUS_OK;
+           ses_index_open(path, true, 0, &x, &note) == STATUS_OK;
     ses_index_close(x);
     return ours;
 }
@@ -571,6 +571,24 @@ static enum status files_open(struct ses_store *s, struct status_note *note) {
     return ses_files_open(&fc, &s->files, note);
 }
 
+/* With room in its map for all that the budget takes. */
+static enum status index_open(struct ses_store *s, const char *path, struct status_note *note) {
+    uint64_t need = ses_index_need(ses_store_capacity(&s->config), s->config.page_tokens);
+    return ses_index_open(path, false, need, &s->index, note);
+}
+
+static void say_map(struct ses_store *s) {
+    char text[192];
+    uint64_t map = ses_index_map(s->index);
+    if (map >= SES_INDEX_MAP_BYTES || s->config.say == NULL || s->config.rank > 0)
+        return;
+    snprintf(text, sizeof text,
+             "address space is scarce (ulimit -v, an emulator): the session index maps %llu MiB in "
+             "place of %llu and grows as long as there is room",
+             (unsigned long long)(map >> 20), (unsigned long long)(SES_INDEX_MAP_BYTES >> 20));
+    s->config.say(s->config.say_self, text);
+}
+
 /* Opens the index and the segments, and reads what they know; false: the index is of no use. */
 static enum status open_index(struct ses_store *s, const char *path, bool *whole,
                               struct status_note *note) {
@@ -583,7 +601,7 @@ static enum status open_index(struct ses_store *s, const char *path, bool *whole
     TRY(files_open(s, note));
     enum status status = ses_index_check(path, note);
     if (status == STATUS_OK)
-        status = ses_index_open(path, false, &s->index, note);
+        status = index_open(s, path, note);
     if (status == STATUS_OK)
         status = read_index(s, whole, note);
     if (status == STATUS_OK && !*whole)
@@ -602,7 +620,7 @@ static enum status open_found(struct ses_store *s, const char *path, struct stat
         ses_index_close(s->index);
         s->index = NULL;
         TRY(lay_aside(s, path, note));
-        TRY(ses_index_open(path, false, &s->index, note));
+        TRY(index_open(s, path, note));
         TRY(ses_store_rebuild(s, note));
         TRY(open_index(s, path, &whole, note));
         snprintf(text, sizeof text, "%s: made anew from its segments, %llu pages", why,
@@ -610,6 +628,7 @@ static enum status open_found(struct ses_store *s, const char *path, struct stat
         if (s->config.say != NULL)
             s->config.say(s->config.say_self, text);
     }
+    say_map(s);
     ses_store_beside(s, s, look_beside);
     return sort_found(s, note);
 }

@@ -73,7 +73,7 @@ static void index_row(double bare) {
     struct ses_key key = {.world = 1};
     uint32_t tokens[PAGE] = {0}, n = 0;
     uint64_t bad = 0;
-    if (mkdtemp(folder) == NULL || ses_index_open(folder, false, &x, &note) != STATUS_OK)
+    if (mkdtemp(folder) == NULL || ses_index_open(folder, false, 0, &x, &note) != STATUS_OK)
         die("no index can be made in /tmp");
     for (uint32_t i = 0; i < 100000; i++) {
         tokens[0] = i;
@@ -93,7 +93,7 @@ static void index_row(double bare) {
         die(note.text);
     row("index of 100,000: every page checked", now_s() - start, 1, bare);
     start = now_s();
-    if (ses_index_open(folder, true, &x, &note) != STATUS_OK ||
+    if (ses_index_open(folder, true, 0, &x, &note) != STATUS_OK ||
         ses_index_each(x, &n, count, &bad, &note) != STATUS_OK || n != 100000 || bad != 0)
         die("the index is not as it was left");
     row("index of 100,000: opened and read", now_s() - start, 1, bare);

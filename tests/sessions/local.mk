@@ -10,6 +10,7 @@ check_PROGRAMS += tests/sessions/test_pages \
 	tests/sessions/test_warm \
 	tests/sessions/test_catalog \
 	tests/sessions/test_export \
+	tests/sessions/test_index \
 	tests/sessions/test_store \
 	tests/sessions/test_store_damage
 tests_sessions_test_pages_SOURCES = tests/sessions/test_pages.c tests/sessions/expect.h
@@ -50,6 +51,11 @@ tests_sessions_test_catalog_LDADD = $(RH_TEST_LDADD)
 tests_sessions_test_export_SOURCES = tests/sessions/test_export.c tests/sessions/expect.h
 tests_sessions_test_export_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_export_LDADD = $(RH_TEST_LDADD)
+tests_sessions_test_index_SOURCES = tests/sessions/test_index.c tests/sessions/expect.h \
+	tests/sessions/store_rig.c tests/sessions/store_rig.h \
+	tests/sessions/fake_disk.c tests/sessions/fake_disk.h
+tests_sessions_test_index_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_index_LDADD = $(RH_TEST_LDADD)
 tests_sessions_test_store_SOURCES = tests/sessions/test_store.c tests/sessions/expect.h \
 	tests/sessions/store_rig.c tests/sessions/store_rig.h \
 	tests/sessions/fake_disk.c tests/sessions/fake_disk.h

@@ -527,7 +527,7 @@ START_TEST(test_marks) {
         struct status_note note;
         char path[128];
         snprintf(path, sizeof path, "%s/index", rig.folder);
-        EXPECT_FINE(ses_index_open(path, true, &index, &note) == STATUS_OK, note);
+        EXPECT_FINE(ses_index_open(path, true, 0, &index, &note) == STATUS_OK, note);
         uint64_t bad = 0;
         uint32_t right_marks = 0;
         EXPECT_FINE(ses_index_each(index, &right_marks, count_marks, &bad, &note) == STATUS_OK,
