@@ -120,7 +120,7 @@ static void grows(void) {
 
 START_TEST(test_grows) {
     struct ses_index *x;
-    if (!in_child(grows, 64 * mib))
+    if (!in_child(grows, 128 * mib))
         TEST_SKIP("this machine keeps no limit of address space (an emulator)");
     /* And a process that may have all maps all of what the other left. */
     ck_assert_int_eq(ses_index_open(folder, false, mib, &x, &note), STATUS_OK);
@@ -144,7 +144,7 @@ static void grows_no_more(void) {
 }
 
 START_TEST(test_grows_no_more) {
-    if (!in_child(grows_no_more, 12 * mib))
+    if (!in_child(grows_no_more, 40 * mib))
         TEST_SKIP("this machine keeps no limit of address space (an emulator)");
 }
 END_TEST
@@ -187,7 +187,7 @@ START_TEST(test_store) {
     struct fake_disk_faults none = {.seed = 5};
     rig_world_begin(5);
     fake_disk_set(&none);
-    bool limited = in_child(store_works, 64 * mib);
+    bool limited = in_child(store_works, 128 * mib);
     if (limited) {
         ck_assert_uint_gt(truth->puts, 10);
         rig_read_back();
