@@ -8,11 +8,13 @@ tests_programs_test_prove_SOURCES = tests/programs/test_prove.c tests/programs/c
 tests_programs_test_prove_CFLAGS = $(RH_TEST_CFLAGS)
 tests_programs_test_prove_LDADD = $(RH_TEST_LDADD)
 check_PROGRAMS += tests/programs/test_serve
-tests_programs_test_serve_SOURCES = tests/programs/test_serve.c tests/programs/command.h
+tests_programs_test_serve_SOURCES = tests/programs/test_serve.c tests/programs/server.h \
+	tests/programs/command.h
 tests_programs_test_serve_CFLAGS = $(RH_TEST_CFLAGS)
 tests_programs_test_serve_LDADD = $(RH_TEST_LDADD)
 check_PROGRAMS += tests/programs/test_ctl_sessions
-tests_programs_test_ctl_sessions_SOURCES = tests/programs/test_ctl_sessions.c tests/programs/command.h
+tests_programs_test_ctl_sessions_SOURCES = tests/programs/test_ctl_sessions.c tests/programs/server.h \
+	tests/programs/command.h
 tests_programs_test_ctl_sessions_CFLAGS = $(RH_TEST_CFLAGS)
 tests_programs_test_ctl_sessions_LDADD = $(RH_TEST_LDADD)
 include $(srcdir)/tests/programs/info.mk

@@ -2,54 +2,20 @@
  * `roundhouse ctl sessions` as a person uses it: list, show, pin, export, forget, import, over
  * restarts and kill -9 of the server in the middle of it; files that are none; exit codes.
  */
-#include <fcntl.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include "tests/programs/command.h"
+#include "tests/programs/server.h"
 
 static struct command_result out;
-static char folder[64], url[96], session[40];
+static char session[40];
 
-static void setup(void) {
-    snprintf(folder, sizeof folder, "/tmp/ctl-test-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(url, sizeof url, "ipc://%s/s", folder);
-}
-
-static void teardown(void) {
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    ck_assert_int_eq(system(command), 0);
-}
-
-/* A server on this store that has said that it is ready. */
+/* A server on this store. */
 static pid_t start_server_as(const char *store, const char *option, const char *value) {
-    char program[4096], model[4096], cache[128], line[4096];
-    const char *build = getenv("RH_BUILDDIR");
-    int fds[2];
-    snprintf(program, sizeof program, "%s/roundhouse", build != NULL ? build : ".");
-    snprintf(model, sizeof model, "%s/share/fable-5m", test_srcdir());
-    snprintf(cache, sizeof cache, "%s/%s", folder, store);
-    ck_assert_int_eq(pipe(fds), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(fds[1], STDOUT_FILENO);
-        close(fds[0]);
-        close(fds[1]);
-        setenv("ROUNDHOUSE_MODEL", model, 1);
-        alarm(120); /* nothing of a failed test stays for long */
-        execl(program, program, "serve", "--json", "--quiet", "--listen", url, "--threads", "2",
-              "--kv-bytes", "64M", "--disk-cache", cache, "--disk-budget", "128M", option, value,
-              (char *)NULL);
-        _exit(127);
-    }
-    close(fds[1]);
-    FILE *f = fdopen(fds[0], "r");
-    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
-    ck_assert_ptr_nonnull(strstr(line, "\"ready\":true"));
-    fclose(f);
-    return pid;
+    char cache[128];
+    snprintf(cache, sizeof cache, "%s/%s", server_folder, store);
+    const char *words[] = {"serve",    "--json",       "--quiet", "--listen",
+                           server_url, "--threads",    "2",       "--kv-bytes",
+                           "64M",      "--disk-cache", cache,     "--disk-budget",
+                           "128M",     option,         value,     NULL};
+    return server_start(words);
 }
 
 static pid_t start_server(const char *store) {
@@ -57,11 +23,7 @@ static pid_t start_server(const char *store) {
 }
 
 static void end_server(pid_t pid, int signal) {
-    int status;
-    kill(pid, signal);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    if (signal == SIGTERM)
-        ck_assert_int_eq(WEXITSTATUS(status), 0);
+    ck_assert_int_eq(server_end(pid, signal), signal == SIGTERM ? 0 : 128 + signal);
 }
 
 /* roundhouse ctl --connect URL ARGS; what it says must hold `says`. */
@@ -72,7 +34,7 @@ __attribute__((format(printf, 3, 4))) static void ctl(int code, const char *says
     va_start(list, format);
     vsnprintf(args, sizeof args, format, list);
     va_end(list);
-    command_run(&out, "ctl --connect %s %s 2>&1", url, args);
+    command_run(&out, "ctl --connect %s %s 2>&1", server_url, args);
     ck_assert_msg(out.code == code, "%s: %d %s", args, out.code, out.text);
     ck_assert_msg(strstr(out.text, says) != NULL, "%s: %s", args, out.text);
 }
@@ -88,22 +50,22 @@ static void exports(void) {
              "ln -s target link && ln -s new dangling && ln -s /dev/full full && ln -s /dev/stdout "
              "out && mkdir d && "
              "echo old > sealed",
-             folder);
+             server_folder);
     ck_assert_int_eq(system(command), 0);
-    ctl(0, session, "sessions export %s %s/file", session, folder);
-    ctl(0, session, "sessions export %s %s/link", session, folder);
-    ctl(0, session, "sessions export %s %s/dangling", session, folder);
-    ctl(74, "No space left", "sessions export %s %s/full", session, folder);
-    ctl(74, "Is a directory", "sessions export %s %s/d", session, folder);
-    ctl(1, "not_found", "sessions export %032d %s/sealed", 0, folder);
-    command_run(&out, "ctl --connect %s sessions export %s %s/out | cat > %s/piped", url, session,
-                folder, folder);
+    ctl(0, session, "sessions export %s %s/file", session, server_folder);
+    ctl(0, session, "sessions export %s %s/link", session, server_folder);
+    ctl(0, session, "sessions export %s %s/dangling", session, server_folder);
+    ctl(74, "No space left", "sessions export %s %s/full", session, server_folder);
+    ctl(74, "Is a directory", "sessions export %s %s/d", session, server_folder);
+    ctl(1, "not_found", "sessions export %032d %s/sealed", 0, server_folder);
+    command_run(&out, "ctl --connect %s sessions export %s %s/out | cat > %s/piped", server_url,
+                session, server_folder, server_folder);
     snprintf(command, sizeof command,
              "cd %s && cmp file target && cmp file new && cmp file piped && test -L link && "
              "test -L dangling && test -L full && test \"$(cat file.part sealed)\" = \"$(echo "
              "mine; echo old)\" && "
              "test $(stat -c %%a target) = 640 && test $(ls | grep -c part) = 1",
-             folder);
+             server_folder);
     ck_assert_int_eq(system(command), 0);
 }
 
@@ -119,7 +81,7 @@ START_TEST(test_carry) {
     ctl(0, session, "sessions");
     ctl(0, "[0,", "sessions show %s", session);
     ctl(0, "3 pages", "sessions pin %s", session);
-    ctl(0, session, "sessions export %s %s/file", session, folder);
+    ctl(0, session, "sessions export %s %s/file", session, server_folder);
     exports();
     ctl(0, "no_room", "stats");
     end_server(pid, SIGKILL); /* what was said to be pinned is on the disk, and so is the pin */
@@ -134,14 +96,15 @@ START_TEST(test_carry) {
 
     /* The server is killed when half of an import is there; then all of it comes. */
     char command[512];
-    snprintf(command, sizeof command, "head -c 700000 %s/file > %s/half", folder, folder);
+    snprintf(command, sizeof command, "head -c 700000 %s/file > %s/half", server_folder,
+             server_folder);
     ck_assert_int_eq(system(command), 0);
     pid = start_server("b");
-    ctl(65, "ends before its session does", "sessions import %s/half", folder);
+    ctl(65, "ends before its session does", "sessions import %s/half", server_folder);
     end_server(pid, SIGKILL);
     pid = start_server("b");
-    ctl(0, session, "sessions import %s/file", folder);
-    ctl(0, session, "sessions import %s/file", folder);
+    ctl(0, session, "sessions import %s/file", server_folder);
+    ctl(0, session, "sessions import %s/file", server_folder);
     ctl(0, "", "%s --name again --json", story);
     ck_assert_ptr_nonnull(strstr(out.text, "\"resumed_tokens\":4"));
     ctl(0, "", "%s", story);
@@ -201,18 +164,19 @@ START_TEST(test_rebuild) {
     }
     ctl(0, "other world", "sessions --tenant t");
     ck_assert_ptr_null(strstr(out.text, "other virtual_ranks"));
-    command_run(&out, "ctl sessions --disk-cache %s/a --tenant t 2>&1", folder); /* beside it */
+    command_run(&out, "ctl sessions --disk-cache %s/a --tenant t 2>&1",
+                server_folder); /* beside it */
     ck_assert_int_eq(out.code, 0);
     ck_assert_ptr_nonnull(strstr(out.text, "1 virtual ranks, 1 ranks"));
     ck_assert_ptr_nonnull(strstr(out.text, "virtual ranks, 2 ranks"));
     end_server(pid, SIGTERM);
-    command_run(&out, "ctl sessions list --disk-cache %s/a --tenant nobody --json", folder);
+    command_run(&out, "ctl sessions list --disk-cache %s/a --tenant nobody --json", server_folder);
     ck_assert(out.code == 0 && out.bytes == 0);
-    command_run(&out, "ctl sessions --disk-cache %s/a/index 2>&1", folder);
+    command_run(&out, "ctl sessions --disk-cache %s/a/index 2>&1", server_folder);
     ck_assert(out.code == 66 && strstr(out.text, "holds no session store") != NULL);
-    command_run(&out, "ctl sessions --disk-cache %s/b 2>&1", folder);
+    command_run(&out, "ctl sessions --disk-cache %s/b 2>&1", server_folder);
     ck_assert(out.code == 66 && strstr(out.text, "no such directory") != NULL);
-    command_run(&out, "ctl sessions forget x --disk-cache %s/a 2>&1", folder);
+    command_run(&out, "ctl sessions forget x --disk-cache %s/a 2>&1", server_folder);
     ck_assert_int_eq(out.code, 64);
 }
 END_TEST
@@ -220,41 +184,40 @@ END_TEST
 /* A disk that takes nothing: whoever drains the server hears how much is lost. */
 START_TEST(test_unsaved) {
     pid_t pid = start_server_as("full", "--disk-floor", "100%");
-    command_run(&out, "ctl --connect %s generate Once --max-tokens 70 --ignore-eos", url);
+    command_run(&out, "ctl --connect %s generate Once --max-tokens 70 --ignore-eos", server_url);
     ck_assert_int_eq(out.code, 0);
-    command_run(&out, "ctl --connect %s drain 5 --json", url);
+    command_run(&out, "ctl --connect %s drain 5 --json", server_url);
     ck_assert_int_eq(out.code, 0);
     ck_assert_ptr_nonnull(strstr(out.text, "\"unsaved\":2,\"why\":\""));
-    int status;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(server_wait(pid), 0);
 }
 END_TEST
 
 START_TEST(test_refused) {
     char command[512];
-    snprintf(command, sizeof command, "echo nothing of the kind > %s/odd; : > %s/empty", folder,
-             folder);
+    snprintf(command, sizeof command, "echo nothing of the kind > %s/odd; : > %s/empty",
+             server_folder, server_folder);
     ck_assert_int_eq(system(command), 0);
     memset(session, '0', 32);
     session[32] = 0;
     pid_t pid = start_server("a");
     ctl(0, "session, latest used first", "sessions");
-    command_run(&out, "run --quiet --prompt x --disk-cache %s/a --disk-budget 128M 2>&1", folder);
+    command_run(&out, "run --quiet --prompt x --disk-cache %s/a --disk-budget 128M 2>&1",
+                server_folder);
     ck_assert_msg(out.code == 69 && strstr(out.text, "in use by another") != NULL, "%d %s",
                   out.code, out.text);
     command_run(&out, "run --quiet --prompt x --disk-cache /proc/nope 2>&1");
     ck_assert_msg(out.code == 64 && strstr(out.text, "/proc/nope") != NULL, "%d %s", out.code,
                   out.text);
-    ctl(1, "not_found", "sessions export %s %s/none", session, folder);
-    ck_assert_int_ne(access(folder, R_OK), -1);
-    snprintf(command, sizeof command, "%s/none", folder);
+    ctl(1, "not_found", "sessions export %s %s/none", session, server_folder);
+    ck_assert_int_ne(access(server_folder, R_OK), -1);
+    snprintf(command, sizeof command, "%s/none", server_folder);
     ck_assert_int_eq(access(command, F_OK), -1); /* nothing stays of what failed */
     ctl(74, "cannot be written", "sessions export %s /no/such/folder/file", session);
-    ctl(65, "ends before", "sessions import %s/odd", folder);
-    ctl(65, "ends before", "sessions import %s/empty", folder);
-    ctl(66, "cannot be read", "sessions import %s/nobody", folder);
-    ctl(66, "Is a directory", "sessions import %s", folder);
+    ctl(65, "ends before", "sessions import %s/odd", server_folder);
+    ctl(65, "ends before", "sessions import %s/empty", server_folder);
+    ctl(66, "cannot be read", "sessions import %s/nobody", server_folder);
+    ctl(66, "Is a directory", "sessions import %s", server_folder);
     ctl(1, "32 hex digits", "sessions pin nonsense");
     ctl(64, "usage", "sessions pin");
     ctl(64, "usage", "sessions nonsense");
@@ -266,7 +229,7 @@ END_TEST
 int main(void) {
     Suite *s = suite_create("ctl_sessions");
     TCase *t = tcase_create("ctl_sessions");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, server_setup, server_teardown);
     tcase_set_timeout(t, 0);
     tcase_add_test(t, test_carry);
     tcase_add_test(t, test_rebuild);

@@ -2,140 +2,67 @@
  * A real `roundhouse serve` process and real `ctl` processes: ready line, streaming, exit codes,
  * signals, a second server on the same path, a client that is killed.
  */
-#include <fcntl.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <unistd.h>
-
-#include "tests/programs/command.h"
+#include "tests/programs/server.h"
 
 static struct command_result out;
-static char folder[64], url[96];
-
-static void setup(void) {
-    snprintf(folder, sizeof folder, "/tmp/serve-test-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(url, sizeof url, "ipc://%s/s", folder);
-}
-
-static void teardown(void) {
-    char path[96];
-    snprintf(path, sizeof path, "%s/err", folder);
-    unlink(path);
-    rmdir(folder);
-}
-
-/* Starts roundhouse with these words (NULL at the end); its output goes to *from. */
-static pid_t start(int *from, const char *const *words) {
-    char program[4096], model[4096], err[96];
-    char *argv[32] = {program};
-    int fds[2], n = 1;
-    const char *build = getenv("RH_BUILDDIR");
-    snprintf(program, sizeof program, "%s/roundhouse", build != NULL ? build : ".");
-    snprintf(model, sizeof model, "%s/share/fable-5m", test_srcdir());
-    snprintf(err, sizeof err, "%s/err", folder);
-    while (words[n - 1] != NULL && n < 31) {
-        argv[n] = (char *)(uintptr_t)words[n - 1];
-        n++;
-    }
-    ck_assert_int_eq(pipe(fds), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        int e = open(err, O_WRONLY | O_CREAT | O_APPEND, 0600);
-        dup2(fds[1], STDOUT_FILENO);
-        dup2(e, STDERR_FILENO);
-        close(fds[0]);
-        close(fds[1]);
-        setenv("ROUNDHOUSE_MODEL", model, 1);
-        alarm(120); /* nothing of a failed test stays for long */
-        execv(program, argv);
-        _exit(127);
-    }
-    close(fds[1]);
-    *from = fds[0];
-    return pid;
-}
-
 /* A server that has said that it is ready. */
 static pid_t start_server(const char *drain_seconds) {
-    const char *words[] = {"serve",           "--json",      "--listen",   url,   "--threads", "2",
-                           "--drain-seconds", drain_seconds, "--kv-bytes", "64M", NULL};
-    char line[4096];
-    int from;
-    pid_t pid = start(&from, words);
-    FILE *f = fdopen(from, "r");
-    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
-    ck_assert_ptr_nonnull(strstr(line, "\"ready\":true"));
-    ck_assert_ptr_nonnull(strstr(line, "\"kv_tokens\":"));
-    fclose(f);
-    return pid;
-}
-
-static int wait_for(pid_t pid) {
-    int status;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-static bool said(const char *text) {
-    static char all[1 << 16];
-    char path[96];
-    snprintf(path, sizeof path, "%s/err", folder);
-    FILE *f = fopen(path, "r");
-    size_t n = f != NULL ? fread(all, 1, sizeof all - 1, f) : 0;
-    if (f != NULL)
-        fclose(f);
-    all[n] = 0;
-    return strstr(all, text) != NULL;
+    const char *words[] = {"serve", "--json",          "--listen",    server_url,   "--threads",
+                           "2",     "--drain-seconds", drain_seconds, "--kv-bytes", "64M",
+                           NULL};
+    return server_start(words);
 }
 
 START_TEST(test_stream_and_drain) {
     pid_t pid = start_server("30");
-    ck_assert(said("KV capacity"));
-    ck_assert(said("listening on"));
-    command_run(&out, "ctl --connect %s ping", url);
+    ck_assert(server_said("KV capacity"));
+    ck_assert(server_said("listening on"));
+    command_run(&out, "ctl --connect %s ping", server_url);
     ck_assert_int_eq(out.code, 0);
-    command_run(&out, "ctl --connect %s --json info", url);
+    command_run(&out, "ctl --connect %s --json info", server_url);
     ck_assert_int_eq(out.code, 0);
     ck_assert_ptr_nonnull(strstr(out.text, "\"model\":\"fable-5m\""));
     static char first[4096];
-    command_run(&out, "ctl --connect %s generate 'Once upon a time' --max-tokens 20 --greedy", url);
+    command_run(&out, "ctl --connect %s generate 'Once upon a time' --max-tokens 20 --greedy",
+                server_url);
     ck_assert_int_eq(out.code, 0);
     ck_assert_uint_gt(out.bytes, 20);
     snprintf(first, sizeof first, "%.4000s", out.text);
     command_run(&out,
                 "ctl --connect %s generate 'Once upon a time' --max-tokens 20 --greedy --draft 0",
-                url);
+                server_url);
     ck_assert_str_eq(out.text, first);
-    command_run(&out, "ctl --connect %s generate x --max-tokens 1 --temperature 0 --name two", url);
+    command_run(&out, "ctl --connect %s generate x --max-tokens 1 --temperature 0 --name two",
+                server_url);
     ck_assert_int_eq(out.code, 0);
-    command_run(&out, "ctl --connect %s generate y --max-tokens 1 --name two 2>&1", url);
+    command_run(&out, "ctl --connect %s generate y --max-tokens 1 --name two 2>&1", server_url);
     ck_assert_int_eq(out.code, 1);
     ck_assert_ptr_nonnull(strstr(out.text, "(duplicate)"));
-    command_run(&out, "ctl --connect %s submit '{\"name\":\"three\",\"prompt\":\"\"}' 2>&1", url);
+    command_run(&out, "ctl --connect %s submit '{\"name\":\"three\",\"prompt\":\"\"}' 2>&1",
+                server_url);
     ck_assert_int_eq(out.code, 1);
     ck_assert_ptr_nonnull(strstr(out.text, "(empty_prompt)"));
-    command_run(&out, "ctl --connect %s --json read two", url);
+    command_run(&out, "ctl --connect %s --json read two", server_url);
     ck_assert_int_eq(out.code, 0);
     ck_assert_ptr_nonnull(strstr(out.text, "\"type\":\"ended\""));
-    command_run(&out, "ctl --connect %s read nobody 2>&1", url);
+    command_run(&out, "ctl --connect %s read nobody 2>&1", server_url);
     ck_assert_int_eq(out.code, 1);
-    command_run(&out, "ctl --connect %s requests", url);
+    command_run(&out, "ctl --connect %s requests", server_url);
     ck_assert_ptr_nonnull(strstr(out.text, "two"));
-    command_run(&out, "ctl --connect %s --json stats", url);
+    command_run(&out, "ctl --connect %s --json stats", server_url);
     ck_assert_ptr_nonnull(strstr(out.text, "\"pages_free\":"));
     /* A second server on the same path is refused by name. */
-    command_run(&out, "serve --listen %s 2>&1", url);
+    command_run(&out, "serve --listen %s 2>&1", server_url);
     ck_assert_int_eq(out.code, 69);
     char want[64];
     snprintf(want, sizeof want, "is served by process %ld", (long)pid);
     ck_assert_ptr_nonnull(strstr(out.text, want));
     kill(pid, SIGTERM);
-    ck_assert_int_eq(wait_for(pid), 0);
-    ck_assert(said("drained"));
-    ck_assert(said("miss_new "));                /* why memory did not help */
-    ck_assert_int_eq(access(url + 6, F_OK), -1); /* socket and lock are gone */
-    command_run(&out, "ctl --connect %s ping 2>&1", url);
+    ck_assert_int_eq(server_wait(pid), 0);
+    ck_assert(server_said("drained"));
+    ck_assert(server_said("miss_new "));                /* why memory did not help */
+    ck_assert_int_eq(access(server_url + 6, F_OK), -1); /* socket and lock are gone */
+    command_run(&out, "ctl --connect %s ping 2>&1", server_url);
     ck_assert_int_eq(out.code, 69);
 }
 END_TEST
@@ -145,9 +72,9 @@ START_TEST(test_drain_finishes) {
     char line[8192];
     int from;
     pid_t pid = start_server("60");
-    const char *words[] = {"ctl", "--connect",    url,      "generate", "Once", "--max-tokens",
-                           "150", "--ignore-eos", "--json", NULL};
-    pid_t client = start(&from, words);
+    const char *words[] = {"ctl",          "--connect", server_url,     "generate", "Once",
+                           "--max-tokens", "150",       "--ignore-eos", "--json",   NULL};
+    pid_t client = server_run(&from, words);
     FILE *f = fdopen(from, "r");
     ck_assert_ptr_nonnull(fgets(line, sizeof line, f)); /* it has started */
     kill(pid, SIGINT);
@@ -156,8 +83,8 @@ START_TEST(test_drain_finishes) {
         length = length || strstr(line, "\"reason\":\"length\"") != NULL;
     fclose(f);
     ck_assert(length);
-    ck_assert_int_eq(wait_for(client), 0);
-    ck_assert_int_eq(wait_for(pid), 0);
+    ck_assert_int_eq(server_wait(client), 0);
+    ck_assert_int_eq(server_wait(pid), 0);
 }
 END_TEST
 
@@ -166,9 +93,9 @@ START_TEST(test_drain_deadline) {
     char line[8192];
     int from;
     pid_t pid = start_server("0");
-    const char *words[] = {"ctl",  "--connect",    url,      "generate", "Once", "--max-tokens",
-                           "4000", "--ignore-eos", "--json", NULL};
-    pid_t client = start(&from, words);
+    const char *words[] = {"ctl",          "--connect", server_url,     "generate", "Once",
+                           "--max-tokens", "4000",      "--ignore-eos", "--json",   NULL};
+    pid_t client = server_run(&from, words);
     FILE *f = fdopen(from, "r");
     ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
     kill(pid, SIGTERM);
@@ -177,8 +104,8 @@ START_TEST(test_drain_deadline) {
         cancelled = cancelled || strstr(line, "\"reason\":\"cancelled\"") != NULL;
     fclose(f);
     ck_assert(cancelled);
-    ck_assert_int_eq(wait_for(client), 1);
-    ck_assert_int_eq(wait_for(pid), 0);
+    ck_assert_int_eq(server_wait(client), 1);
+    ck_assert_int_eq(server_wait(pid), 0);
 }
 END_TEST
 
@@ -187,22 +114,22 @@ START_TEST(test_second_signal) {
     char line[8192];
     int from;
     pid_t pid = start_server("600");
-    const char *words[] = {"ctl",  "--connect",    url,      "generate", "Once", "--max-tokens",
-                           "4000", "--ignore-eos", "--json", NULL};
-    pid_t client = start(&from, words);
+    const char *words[] = {"ctl",          "--connect", server_url,     "generate", "Once",
+                           "--max-tokens", "4000",      "--ignore-eos", "--json",   NULL};
+    pid_t client = server_run(&from, words);
     FILE *f = fdopen(from, "r");
     ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
     kill(pid, SIGTERM);
-    while (!said("draining"))
+    while (!server_said("draining"))
         ;
     kill(pid, SIGTERM);
-    ck_assert_int_eq(wait_for(pid), 75);
+    ck_assert_int_eq(server_wait(pid), 75);
     bool shut = false;
     while (fgets(line, sizeof line, f) != NULL)
         shut = shut || strstr(line, "\"code\":\"shutdown\"") != NULL;
     fclose(f);
     ck_assert(shut);
-    ck_assert_int_eq(wait_for(client), 1);
+    ck_assert_int_eq(server_wait(client), 1);
 }
 END_TEST
 
@@ -211,25 +138,25 @@ START_TEST(test_client_killed) {
     char line[8192];
     int from;
     pid_t pid = start_server("30");
-    const char *words[] = {"ctl", "--connect",    url,      "generate", "Once",   "--max-tokens",
-                           "100", "--ignore-eos", "--json", "--name",   "orphan", NULL};
-    pid_t client = start(&from, words);
+    const char *words[] = {"ctl", "--connect",    server_url, "generate", "Once",   "--max-tokens",
+                           "100", "--ignore-eos", "--json",   "--name",   "orphan", NULL};
+    pid_t client = server_run(&from, words);
     FILE *f = fdopen(from, "r");
     ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
     kill(client, SIGKILL);
     fclose(f);
-    ck_assert_int_eq(wait_for(client), 128 + SIGKILL);
-    command_run(&out, "ctl --connect %s --json read orphan", url);
+    ck_assert_int_eq(server_wait(client), 128 + SIGKILL);
+    command_run(&out, "ctl --connect %s --json read orphan", server_url);
     ck_assert_int_eq(out.code, 0);
     ck_assert_ptr_nonnull(strstr(out.text, "\"index\":0,"));
     ck_assert_ptr_nonnull(strstr(out.text, "\"index\":99,"));
     /* And a server that is killed leaves nothing that hinders the next one. */
     kill(pid, SIGKILL);
-    wait_for(pid);
+    server_wait(pid);
     pid = start_server("1");
-    command_run(&out, "ctl --connect %s drain 1", url);
+    command_run(&out, "ctl --connect %s drain 1", server_url);
     ck_assert_int_eq(out.code, 0);
-    ck_assert_int_eq(wait_for(pid), 0);
+    ck_assert_int_eq(server_wait(pid), 0);
 }
 END_TEST
 
@@ -263,7 +190,7 @@ END_TEST
 static Suite *suite(void) {
     Suite *s = suite_create("serve");
     TCase *t = tcase_create("serve");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, server_setup, server_teardown);
     tcase_set_timeout(t, 0);
     tcase_add_test(t, test_stream_and_drain);
     tcase_add_test(t, test_drain_finishes);
