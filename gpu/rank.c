@@ -7,13 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANK_STEPS = 2 };
+enum { RANK_STEPS = 2, RANK_WAYS = 2 };
 static const uint64_t RANK_MOVE_AGAIN_NS = 20000;
+/* Of copies that this thread makes itself, while steps come: what may be saved up at least (else as
+ * much as a step takes), what is made at once, and how long after a step none counts as coming. */
+static const uint64_t RANK_SAVED_NS = 4000000, RANK_SLICE_NS = 200000, RANK_REST_NS = 300000;
+/* Pages leave no faster than others are computed, and requests wait for their room: they may take
+ * more of the time. */
+enum { RANK_LEAVE_FASTER = 4 };
+enum { RANK_COOKIE_POLL, RANK_COOKIE_COPIES };
 
 /* A copy that the device has begun. */
 struct rank_move {
     struct gpu_move what;
     gpu_event_t done;
+};
+
+/* Copies of one direction that wait for their turn, oldest first. */
+struct rank_way {
+    struct gpu_move move[GPU_MOVES_MAX];
+    uint32_t first, n;
+    struct gpu_pace pace;
 };
 
 struct gpu_rank {
@@ -27,10 +41,13 @@ struct gpu_rank {
     uint64_t timer;                        /* armed: ask the device again; 0: none */
     struct rank_move moves[GPU_MOVES_MAX]; /* under way, oldest first */
     uint32_t n_moves;
-    bool stopping;              /* ends when nothing is under way */
-    bool move_fails;            /* the last copy could not begin, which was said */
-    struct gpu_graph_said held; /* a vote that a fault keeps back (simulation) */
-    uint64_t held_plan;         /* 0: none */
+    struct rank_way way[RANK_WAYS];    /* from the device, to it; used with copy_share */
+    uint32_t n_waiting;                /* of both */
+    uint64_t copies_timer, stepped_ns; /* when the last step ended */
+    bool stopping;                     /* ends when nothing is under way */
+    bool move_fails;                   /* the last copy could not begin, which was said */
+    struct gpu_graph_said held;        /* a vote that a fault keeps back (simulation) */
+    uint64_t held_plan;                /* 0: none */
 };
 
 ACT_HANDLER(rank, gpu_rank, gpu, step);
@@ -47,6 +64,7 @@ static void rank_answer(struct act_ctx *ctx, struct gpu_rank *r) {
     r->rounds[0] = r->rounds[1];
     r->before[0] = r->before[1];
     r->n--;
+    r->stepped_ns = act_now_ns(ctx);
     ACT_SEND(ctx, r->conductor, gpu, stepped, .round = round, .rank = r->config.rank);
 }
 
@@ -90,10 +108,10 @@ static void rank_poll(struct act_ctx *ctx, struct gpu_rank *r) {
             continue;
         }
         if (r->timer == 0)
-            r->timer = act_timer_arm(ctx, again_ns, 0);
+            r->timer = act_timer_arm(ctx, again_ns, RANK_COOKIE_POLL);
         return;
     }
-    if (r->stopping && r->n_moves == 0)
+    if (r->stopping && r->n_moves + r->n_waiting == 0)
         act_exit(ctx);
 }
 
@@ -113,7 +131,7 @@ static void rank_moves_poll(struct act_ctx *ctx, struct gpu_rank *r) {
     r->n_moves -= n;
     memmove(r->moves, r->moves + n, r->n_moves * sizeof r->moves[0]);
     if (r->n_moves > 0 && r->timer == 0)
-        r->timer = act_timer_arm(ctx, RANK_MOVE_AGAIN_NS, 0);
+        r->timer = act_timer_arm(ctx, RANK_MOVE_AGAIN_NS, RANK_COOKIE_POLL);
 }
 
 static void rank_move_fails(struct gpu_rank *r, const struct gpu_move *m, enum status status) {
@@ -125,12 +143,9 @@ static void rank_move_fails(struct gpu_rank *r, const struct gpu_move *m, enum s
     r->config.say(r->config.say_self, text);
 }
 
-void rank_on_move(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
-                  const struct gpu_move *m) {
+static void rank_copy(struct act_ctx *ctx, struct gpu_rank *r, const struct gpu_move *m) {
     struct gpu_device *d = r->config.device;
     const struct gpu_device_ops *ops = d->ops;
-    CHECK(from == r->conductor && m->slot < r->config.n_host);
-    CHECK(d->page_bytes <= r->config.host_bytes && r->n_moves < GPU_MOVES_MAX);
     enum gpu_stream stream = m->to_device != 0 ? GPU_STREAM_IN : GPU_STREAM_OUT;
     unsigned char *host = r->config.host + m->slot * r->config.host_bytes;
     /* keeps I5: steps that were begun may read the page, or have just written it */
@@ -148,6 +163,68 @@ void rank_on_move(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
     gpu_event_t done = ops->record(d, stream);
     r->moves[r->n_moves++] = (struct rank_move){*m, done};
     rank_moves_poll(ctx, r);
+}
+
+/* How long until a copy may be made, to the device first: a lane waits for that. 0: *way has one
+ * now. */
+static uint64_t rank_copies_wait(struct gpu_rank *r, bool busy, uint64_t now, uint32_t *way) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t w = RANK_WAYS; w-- > 0;) {
+        if (r->way[w].n == 0)
+            continue;
+        uint64_t wait = busy ? gpu_pace_wait(&r->way[w].pace, now) : 0;
+        *way = wait == 0 ? w : *way;
+        if (wait == 0)
+            return 0;
+        least = wait < least ? wait : least;
+    }
+    return least;
+}
+
+/* Makes copies that wait: a few between two steps, and while steps come no more than their share.
+ */
+static void rank_copies_go_on(struct act_ctx *ctx, struct gpu_rank *r) {
+    uint64_t begun = act_now_ns(ctx), now = begun, wait = 0;
+    if (r->copies_timer != 0)
+        act_timer_cancel(ctx, r->copies_timer);
+    r->copies_timer = 0;
+    while (r->n_waiting > 0) {
+        bool busy = !r->stopping && (r->n > 0 || now - r->stepped_ns < RANK_REST_NS);
+        uint32_t way = 0;
+        wait = rank_copies_wait(r, busy, now, &way);
+        if (wait > 0 || (now - begun >= RANK_SLICE_NS && !r->stopping))
+            break;
+        struct rank_way *w = &r->way[way];
+        struct gpu_move m = w->move[w->first];
+        w->first = (w->first + 1) % GPU_MOVES_MAX;
+        w->n--;
+        r->n_waiting--;
+        rank_copy(ctx, r, &m);
+        uint64_t then = now;
+        now = act_now_ns(ctx);
+        if (busy)
+            gpu_pace_took(&w->pace,
+                          now - then > r->config.copy_ns ? now - then : r->config.copy_ns);
+    }
+    wait = wait < RANK_REST_NS ? wait : RANK_REST_NS; /* it may have turned idle by then */
+    if (r->n_waiting > 0)
+        r->copies_timer = act_timer_arm(ctx, wait, RANK_COOKIE_COPIES);
+}
+
+void rank_on_move(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
+                  const struct gpu_move *m) {
+    CHECK(from == r->conductor && m->slot < r->config.n_host);
+    CHECK(r->config.device->page_bytes <= r->config.host_bytes);
+    CHECK(r->n_moves + r->n_waiting < GPU_MOVES_MAX);
+    if (r->config.copy_share == 0) {
+        rank_copy(ctx, r, m);
+        return;
+    }
+    struct rank_way *w = &r->way[m->to_device != 0];
+    w->move[(w->first + w->n++) % GPU_MOVES_MAX] = *m;
+    r->n_waiting++;
+    if (r->copies_timer == 0)
+        rank_copies_go_on(ctx, r);
 }
 
 static void rank_faults(struct act_ctx *ctx, struct gpu_rank *r, const struct gpu_plan *plan) {
@@ -186,8 +263,14 @@ void rank_on_step(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
     r->number = plan->number;
     r->digest = plan->digest;
     rank_faults(ctx, r, plan);
+    uint64_t begun = act_now_ns(ctx);
     r->config.device->ops->step(r->config.device, plan, m->round->results[r->config.rank]);
     rank_poll(ctx, r);
+    uint64_t took = act_now_ns(ctx) - begun;
+    for (uint32_t w = 0; w < RANK_WAYS; w++)
+        r->way[w].pace.saved_max = took > RANK_SAVED_NS ? took : RANK_SAVED_NS;
+    if (r->n_waiting > 0) /* timers are looked at less often than steps end */
+        rank_copies_go_on(ctx, r);
 }
 
 void rank_on_page_freed(struct act_ctx *ctx, struct gpu_rank *r, act_id_t from,
@@ -214,6 +297,11 @@ static void rank_receive(struct act_ctx *ctx, void *self, const struct act_msg *
         ACT_CASE(rank, gpu, move)
         ACT_CASE(rank, gpu, graph_drop)
     case ACT_KIND_timer:
+        if (((const struct act_timer_msg *)(const void *)msg->body)->cookie == RANK_COOKIE_COPIES) {
+            state->copies_timer = 0;
+            rank_copies_go_on(ctx, state);
+            break;
+        }
         state->timer = 0;
         rank_moves_poll(ctx, state);
         rank_poll(ctx, state);
@@ -225,6 +313,7 @@ static void rank_receive(struct act_ctx *ctx, void *self, const struct act_msg *
         if (state->timer != 0)
             act_timer_cancel(ctx, state->timer);
         state->timer = 0;
+        rank_copies_go_on(ctx, state);
         rank_moves_poll(ctx, state);
         rank_poll(ctx, state);
         break;
@@ -241,6 +330,9 @@ enum status gpu_rank_open(const struct gpu_rank_config *config, struct gpu_rank 
     if (r == NULL)
         return STATUS_NO_MEMORY;
     r->config = *config;
+    uint32_t in = config->copy_share, leave = (in + RANK_LEAVE_FASTER - 1) / RANK_LEAVE_FASTER;
+    r->way[0].pace = gpu_pace_begin(leave, RANK_SAVED_NS, 0);
+    r->way[1].pace = gpu_pace_begin(in, RANK_SAVED_NS, 0);
     *out = r;
     return STATUS_OK;
 }

@@ -11,6 +11,7 @@
 #define GPU_RANK_H
 
 #include "gpu/device.h"
+#include "gpu/pace.h"
 #include "gpu/protocol.h"
 
 struct gpu_rank;
@@ -24,6 +25,11 @@ struct gpu_rank_config {
     uint64_t host_bytes;
     uint32_t n_host;
     uint32_t rank, world;
+    /* Of a device whose copies this thread makes: while steps come, those to it take one part in
+     * so many of the time, those from it four times that. 0: all are made as they are asked for.
+     * copy_ns: what one counts for at least (simulation, whose clock stands still meanwhile). */
+    uint32_t copy_share;
+    uint64_t copy_ns;
     uint64_t slow_ns; /* what gpu.slow adds to a step */
     /* Test hook, asked before each step; may set faults. NULL: none. */
     void (*before_step)(void *self, const struct gpu_plan *plan, struct gpu_faults *faults);

@@ -36,6 +36,8 @@ enum {
     ENGINE_LAYOUT_CUDA = 0x100, /* each device has its own */
     ENGINE_LAYOUT = 1,          /* version of the order of keys and values in a page */
     ENGINE_FREE_LOW_MAX = 32,
+    ENGINE_COPY_SHARE = 48,        /* of copies that the computing thread makes, each direction */
+    ENGINE_EARLY_B_S = 20000000,   /* of early copies, a second and core that computes */
     ENGINE_PENALISED_MAX = 1 << 20 /* counts in a plan */
 };
 static const uint64_t ENGINE_PIECE_NS = 250000000;
@@ -294,6 +296,11 @@ static enum status engine_open_tiers(struct lane_engine *e, struct status_note *
     return lane_tiers_open(&tc, &e->tiers, note);
 }
 
+/* A device that copies pages on the thread that computes: copies do not take more than a share. */
+static bool engine_copies_itself(const struct lane_engine *e) {
+    return e->devices[0]->inline_step || e->config.fake_copy_ns > 0;
+}
+
 static enum status engine_open_devices(struct lane_engine *e, struct status_note *note) {
     const struct lane_engine_config *c = &e->config;
     if (c->world > 1 && !c->fake) {
@@ -332,6 +339,8 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                                      .host = lane_tiers_host(e->tiers, r),
                                      .host_bytes = lane_tiers_host_bytes(e->tiers),
                                      .n_host = lane_tiers_slots(e->tiers),
+                                     .copy_share = engine_copies_itself(e) ? ENGINE_COPY_SHARE : 0,
+                                     .copy_ns = c->fake_copy_ns,
                                      .slow_ns = 1000000,
                                      .before_step = c->before_step,
                                      .self = c->before_step_self,
@@ -370,6 +379,16 @@ static uint64_t engine_deadline_ns(const struct lane_engine *e) {
 static uint32_t engine_free_low(const struct lane_engine *e) {
     uint32_t low = e->n_pages / 8 > 2 ? e->n_pages / 8 : 2;
     return low < ENGINE_FREE_LOW_MAX ? low : ENGINE_FREE_LOW_MAX;
+}
+
+/* While lanes compute, early copies come so far apart that copying, checking and writing them takes
+ * about a hundredth of the cores: what is copied is written by the cores that compute. */
+static uint64_t engine_early_gap_ns(const struct lane_engine *e) {
+    if (e->config.fake)
+        return 8 * e->config.fake_copy_ns;
+    return engine_copies_itself(e)
+               ? e->devices[0]->page_bytes * 1000000000 / (ENGINE_EARLY_B_S * e->threads)
+               : 0;
 }
 
 static enum status engine_open_actors(struct lane_engine *e, struct status_note *note) {
@@ -422,7 +441,8 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                    .host = lane_tiers_hosts(e->tiers),
                                    .host_bytes = lane_tiers_host_bytes(e->tiers),
                                    .text = lane_tiers_of(e->tiers),
-                                   .free_low = engine_free_low(e)};
+                                   .free_low = engine_free_low(e),
+                                   .early_gap_ns = engine_early_gap_ns(e)};
     TRY(ses_memory_open(&mc, &e->memory, note));
     return lane_tiers_found(e->tiers, e->memory, note);
 }

@@ -27,6 +27,8 @@ struct lane_engine_config {
     bool fake;                         /* fake device (simulation); model may be NULL then */
     uint32_t fake_vocab, fake_context; /* kv_bytes counts tokens then */
     uint64_t fake_step_ns;
+    /* A page that it copies counts for so much of the rank's time; 0: copies cost nothing. */
+    uint64_t fake_copy_ns;
     /* Test hook asked before each step of every rank (gpu/rank.h). NULL: none. */
     void (*before_step)(void *self, const struct gpu_plan *plan, struct gpu_faults *faults);
     void *before_step_self;

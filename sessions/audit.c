@@ -66,6 +66,7 @@ bool ses_book_audit(const struct ses_book *b, struct status_note *note) {
     if (!ses_pages_audit(b->pages, note) || !ses_trie_audit(b->trie, note))
         return false;
     uint32_t all = b->config.n_pages + b->config.n_places, nodes = 0, n_parking = 0;
+    uint32_t n_live = 0;
     uint64_t reserved = 0;
     struct tally *tally = calloc((size_t)all + 1, sizeof *tally);
     bool fine = tally != NULL;
@@ -74,14 +75,17 @@ bool ses_book_audit(const struct ses_book *b, struct status_note *note) {
     for (uint32_t id = 1; fine && id <= all; id++)
         fine = page_audit(b, id, &tally[id], &nodes, note);
     free(tally);
+    for (uint32_t i = 0; i < b->config.slots_max; i++)
+        n_live += b->slot[i].live;
     uint64_t funds =
         (uint64_t)ses_pages_free(b->pages, SES_PLACE_DEVICE) + ses_trie_n_idle(b->trie);
     if (fine && (nodes != ses_trie_n_nodes(b->trie) || reserved != b->reserved ||
-                 funds < reserved || n_parking != b->n_parking)) {
+                 funds < reserved || n_parking != b->n_parking || n_live != b->n_live)) {
         status_say(note, STATUS_BAD_REQUEST,
-                   "%u nodes of %u, %u pages promised of %llu, %llu to be had, %u parking of %u",
+                   "%u nodes of %u, %u pages promised of %llu, %llu to be had, %u parking of %u, "
+                   "%u lanes of %u",
                    nodes, ses_trie_n_nodes(b->trie), b->reserved, (unsigned long long)reserved,
-                   (unsigned long long)funds, n_parking, b->n_parking);
+                   (unsigned long long)funds, n_parking, b->n_parking, n_live, b->n_live);
         fine = false;
     }
     return fine;

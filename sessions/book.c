@@ -371,6 +371,7 @@ enum ses_verdict ses_book_decide(struct ses_book *b, const struct ses_admit *ask
         return SES_LATER;
     }
     *s = (struct ses_slot){.live = true, .space = space, .page = s->page};
+    b->n_live++;
     map_shared(b, s, &found, &want, grant.move);
     while (s->n_pages < now)
         s->page[s->n_pages++] = ses_book_take(b);
@@ -524,6 +525,7 @@ void ses_book_release(struct ses_book *b, const struct ses_release *told,
          i--) /* from the end: a parent turns idle after its children */
         ses_book_drop(b, s->page[i - 1], SES_HOLD_LANE);
     b->reserved -= s->reserved;
+    b->n_live--;
     *s = (struct ses_slot){.page = s->page};
     *out = (struct ses_released){.slot = told->slot,
                                  .pages_free = ses_pages_free(b->pages, SES_PLACE_DEVICE) +

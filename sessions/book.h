@@ -61,6 +61,11 @@ uint32_t ses_book_copy_out(struct ses_book *b, uint32_t n);
 void ses_book_save_all(struct ses_book *b);
 /* How many pages are on their way to the tier. */
 uint32_t ses_book_parking(const struct ses_book *b);
+/* Pages wait to be copied, and may be. */
+bool ses_book_wants(const struct ses_book *b);
+/* They had better wait: lanes are let in, and all that was promised to them can be had without
+ * giving up a page that waits. */
+bool ses_book_may_wait(const struct ses_book *b);
 /* How many pages still have to be copied, those under way included. */
 uint32_t ses_book_unsaved(const struct ses_book *b);
 /* When a copy failed none is begun until something is released or shared, or go_on. */

@@ -33,6 +33,7 @@ struct ses_memory {
         uint64_t token;
     } flush[MEMORY_FLUSHES_MAX];
     uint32_t n_flushes;
+    uint64_t early_ns, early_timer; /* when the next early copy may begin; 0: not armed */
     /* What the stores last said of themselves, and where they say it next. */
     struct {
         struct ses_store_counts known, next;
@@ -287,6 +288,24 @@ static void flushes_go_on(struct act_ctx *ctx, struct ses_memory *m) {
     m->n_flushes = 0;
 }
 
+/* So many early copies may be under way now. */
+static uint32_t early_room(struct act_ctx *ctx, struct ses_memory *m) {
+    uint32_t room = m->tiers != NULL ? ses_tiers_room(m->tiers) : SES_TIERS_PARKS_MAX;
+    if (m->config.early_gap_ns == 0 || m->n_flushes > 0 || !ses_book_may_wait(m->book))
+        return room;
+    uint32_t one_more = ses_book_parking(m->book) + (act_now_ns(ctx) >= m->early_ns);
+    return one_more < room ? one_more : room;
+}
+
+static void copy_out(struct act_ctx *ctx, struct ses_memory *m) {
+    uint64_t now = act_now_ns(ctx);
+    if (ses_book_copy_out(m->book, early_room(ctx, m)) > 0)
+        m->early_ns = now + m->config.early_gap_ns;
+    bool waits = m->config.early_gap_ns > 0 && ses_book_wants(m->book) && now < m->early_ns;
+    if (waits && m->early_timer == 0)
+        m->early_timer = act_timer_arm(ctx, m->early_ns - now, 0);
+}
+
 /* After anything that may have changed what the tier, or an admit that waits for it, can do. */
 static void tier_goes_on(struct act_ctx *ctx, struct ses_memory *m) {
     struct ses_answer answer;
@@ -300,8 +319,7 @@ static void tier_goes_on(struct act_ctx *ctx, struct ses_memory *m) {
         while (ses_book_ready(m->book, &answer))
             answer_admit(ctx, m, m->planner, &answer);
         if (m->config.early)
-            ses_book_copy_out(m->book,
-                              m->tiers != NULL ? ses_tiers_room(m->tiers) : SES_TIERS_PARKS_MAX);
+            copy_out(ctx, m);
         else {
             ses_book_keep_free(m->book, m->config.free_low);
             ses_book_copy_out(m->book, SES_TIERS_PARKS_MAX); /* what was pinned */
@@ -524,6 +542,9 @@ static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg
     case ACT_KIND_start:
         for (uint32_t r = 0; state->config.n_records > 0 && r < state->config.key.world; r++)
             tally(ctx, state, r);
+        break;
+    case ACT_KIND_timer:
+        state->early_timer = 0;
         break;
     case ACT_KIND_gone: /* an asker that left does not need its answer */
         break;

@@ -32,6 +32,9 @@ struct ses_memory_config {
     const struct ses_tier *tier;
     uint32_t n_places, free_low;
     bool early; /* with tier: pages are copied as they fill (sessions/book.h) */
+    /* While lanes are let in and there is room for them, one early copy begins in so much time; 0:
+     * as many as may be under way. What leaves the device to make room does not wait for this. */
+    uint64_t early_gap_ns;
     /* Instead of tier, tiers of the memory's own (sessions/tiers.h): slots of host memory on every
      * rank, and with n_records > 0 a store of so many records on every rank. */
     uint32_t n_slots, n_records;

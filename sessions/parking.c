@@ -157,6 +157,15 @@ uint32_t ses_book_parking(const struct ses_book *b) {
     return b->n_parking;
 }
 
+bool ses_book_wants(const struct ses_book *b) {
+    return !b->held_back && ses_trie_wanted(b->trie) != 0;
+}
+
+bool ses_book_may_wait(const struct ses_book *b) {
+    uint32_t funds = ses_pages_free(b->pages, SES_PLACE_DEVICE) + ses_trie_n_idle(b->trie);
+    return b->n_live > 0 && funds >= b->reserved + b->trie->n_wanted;
+}
+
 void ses_book_go_on(struct ses_book *b) {
     b->held_back = false;
 }

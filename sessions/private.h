@@ -39,7 +39,7 @@ struct ses_trie {
     uint64_t tokens_held, clock, serial, compares;
     struct ses_evict *order;  /* who gives up a device page first */
     struct ses_evict *places; /* who gives up a place in the tier first */
-    uint32_t first_wanted, last_wanted;
+    uint32_t first_wanted, last_wanted, n_wanted;
 };
 
 /* What stands on both sides of a sequence among a node's children, and how much they share. */
@@ -95,12 +95,12 @@ struct ses_book {
     struct ses_pages *pages;
     struct ses_trie *trie;
     struct ses_heads *heads;
-    struct ses_slot *slot;         /* [slots_max] */
-    ses_page_t *tables;            /* [slots_max][pages_per_slot_max] */
-    uint32_t *path;                /* [pages_per_slot_max]: nodes of the lookup at hand */
-    struct ses_job *job;           /* [1 + n_pages]: of the device page under way */
-    uint32_t reserved, evicted;    /* over all slots; nodes since open */
-    uint32_t n_parking, n_leaving; /* all; those whose device page is to be free then */
+    struct ses_slot *slot;                 /* [slots_max] */
+    ses_page_t *tables;                    /* [slots_max][pages_per_slot_max] */
+    uint32_t *path;                        /* [pages_per_slot_max]: nodes of the lookup at hand */
+    struct ses_job *job;                   /* [1 + n_pages]: of the device page under way */
+    uint32_t reserved, evicted;            /* over all slots; nodes since open */
+    uint32_t n_live, n_parking, n_leaving; /* all; those whose device page is to be free then */
     uint32_t n_asked, n_ready; /* slots that were asked for; that are restored and not told of */
     bool held_back;            /* the tier could not take a page */
     uint64_t tickets;

@@ -256,6 +256,7 @@ void ses_trie_want(struct ses_trie *t, uint32_t id) {
     if (node->wanted)
         return;
     node->wanted = true;
+    t->n_wanted++;
     node->want_after = 0;
     node->want_before = t->last_wanted;
     if (t->last_wanted != 0)
@@ -270,6 +271,7 @@ void ses_trie_unwant(struct ses_trie *t, uint32_t id) {
     if (!node->wanted)
         return;
     node->wanted = false;
+    t->n_wanted--;
     if (node->want_before != 0)
         t->node[node->want_before].want_after = node->want_after;
     else

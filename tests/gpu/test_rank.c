@@ -302,11 +302,213 @@ START_TEST(test_failed_moves_are_said) {
 }
 END_TEST
 
+/* ---- copies beside steps ---- */
+
+START_TEST(test_pace) {
+    struct gpu_pace p = gpu_pace_begin(10, 400, 1000), free = gpu_pace_begin(0, 0, 0);
+    ck_assert_uint_eq(gpu_pace_wait(&p, 1000), 0);
+    gpu_pace_took(&p, 390);
+    ck_assert_uint_eq(gpu_pace_wait(&p, 1000), 0); /* some is left */
+    gpu_pace_took(&p, 100);                        /* 90 too much */
+    ck_assert_uint_eq(gpu_pace_wait(&p, 1000), 910);
+    ck_assert_uint_eq(gpu_pace_wait(&p, 1905), 5);
+    ck_assert_uint_eq(gpu_pace_wait(&p, 1909), 1); /* looking often loses nothing */
+    ck_assert_uint_eq(gpu_pace_wait(&p, 1910), 0);
+    gpu_pace_took(&p, 1);
+    ck_assert_uint_eq(gpu_pace_wait(&p, 1910), 10);
+    ck_assert_uint_eq(gpu_pace_wait(&p, 1000000), 0); /* no more is saved up than may be */
+    gpu_pace_took(&p, 400);
+    ck_assert_uint_eq(gpu_pace_wait(&p, 1000000), 10);
+    gpu_pace_took(&free, 1u << 30);
+    ck_assert_uint_eq(gpu_pace_wait(&free, 1), 0);
+}
+END_TEST
+
+enum { PACED_PAGES = 1 + GPU_MOVES_MAX, PACED_STEPS = 400 };
+static const uint64_t PACED_STEP_NS = 100000, PACED_COPY_NS = 1000000;
+
+/* A device whose copies are made at once, and a client that always has a step under way. */
+struct paced {
+    struct gpu_device device;
+    uint64_t page[PACED_PAGES], host[GPU_MOVES_MAX], end_ns, last_ns, digest;
+    struct gpu_round *round;
+    act_id_t rank;
+    uint32_t n_sent, n_moves, n_moved[2], n_beside[2]; /* moved, and before the last step ended */
+    bool in, out, stop_early;
+};
+
+static void paced_step(struct gpu_device *d, const struct gpu_plan *plan, struct gpu_result *r) {
+    (void)d;
+    gpu_result_begin(r, plan);
+}
+
+static enum gpu_poll paced_poll(struct gpu_device *d, uint64_t now_ns, uint64_t *again_ns) {
+    const struct paced *p = (struct paced *)d;
+    *again_ns = p->end_ns > now_ns ? p->end_ns - now_ns : 0;
+    return now_ns < p->end_ns ? GPU_BUSY : GPU_DONE;
+}
+
+static enum status paced_read(struct gpu_device *d, uint32_t page, void *host) {
+    memcpy(host, &((struct paced *)d)->page[page], sizeof(uint64_t));
+    return STATUS_OK;
+}
+
+static enum status paced_write(struct gpu_device *d, uint32_t page, const void *host) {
+    memcpy(&((struct paced *)d)->page[page], host, sizeof(uint64_t));
+    return STATUS_OK;
+}
+
+static gpu_event_t paced_record(struct gpu_device *d, enum gpu_stream stream) {
+    (void)d;
+    (void)stream;
+    return 1;
+}
+
+static void paced_wait(struct gpu_device *d, enum gpu_stream stream, gpu_event_t event) {
+    (void)d;
+    (void)stream;
+    (void)event;
+}
+
+static bool paced_reached(struct gpu_device *d, gpu_event_t event) {
+    (void)d;
+    return event == 1;
+}
+
+static const struct gpu_device_ops paced_ops = {.name = "paced",
+                                                .step = paced_step,
+                                                .poll = paced_poll,
+                                                .page_read = paced_read,
+                                                .page_write = paced_write,
+                                                .record = paced_record,
+                                                .wait = paced_wait,
+                                                .reached = paced_reached};
+
+static void paced_next(struct act_ctx *ctx, struct paced *p) {
+    gpu_plan_begin(p->round->plan, 0, 0, 0, 0, 0, 0, 0, 0);
+    p->round->plan->world = 1;
+    gpu_plan_seal(p->round->plan, ++p->n_sent, p->digest);
+    p->digest = p->round->plan->digest;
+    p->end_ns = act_now_ns(ctx) + PACED_STEP_NS;
+    ACT_SEND(ctx, p->rank, gpu, step, .round = p->round);
+}
+
+/* The host's slots hold 100, 101, ... and so do the pages. */
+static void paced_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
+    struct paced *p = state;
+    struct gpu_moved moved;
+    switch (msg->kind) {
+    case ACT_KIND_start:
+        paced_next(ctx, p);
+        for (uint32_t i = 0; i < GPU_MOVES_MAX; i++) {
+            bool in = p->in && (!p->out || i % 2 == 0);
+            if (in)
+                p->host[i] = 100 + i;
+            else
+                p->page[1 + i] = 100 + i;
+            p->n_moves++;
+            ACT_SEND(ctx, p->rank, gpu, move, .asker = act_self(ctx), .page = 1 + i, .slot = i,
+                     .to_device = in);
+        }
+        if (p->stop_early)
+            act_rt_stop(act_rt_of(ctx));
+        break;
+    case gpu_KIND_moved:
+        memcpy(&moved, msg->body, sizeof moved);
+        ck_assert_int_eq((int)moved.status, STATUS_OK);
+        ck_assert_uint_eq(p->host[moved.slot], 100 + moved.slot);
+        ck_assert_uint_eq(p->page[1 + moved.slot], 100 + moved.slot);
+        bool in = p->in && (!p->out || moved.slot % 2 == 0);
+        p->n_moved[in]++;
+        p->n_beside[in] += p->n_sent < PACED_STEPS;
+        p->last_ns = act_now_ns(ctx);
+        break;
+    case gpu_KIND_stepped:
+        if (p->n_sent < PACED_STEPS && !p->stop_early)
+            paced_next(ctx, p);
+        break;
+    case ACT_KIND_stop:
+        act_exit(ctx);
+        break;
+    default:
+        break;
+    }
+    if (p->n_moved[0] + p->n_moved[1] == GPU_MOVES_MAX && p->n_sent == PACED_STEPS)
+        act_rt_stop(act_rt_of(ctx));
+}
+
+static const struct act_kind paced_kind = {.name = "paced", .receive = paced_receive};
+
+static void run_paced(struct paced *p, uint32_t share) {
+    const struct act_rt_config rt_config = {.port = ACT_PORT_SIM,
+                                            .workers = 1,
+                                            .actors_max = 8,
+                                            .messages_max = 256,
+                                            .timers_max = 16,
+                                            .seed = 1};
+    const struct gpu_limits limits = {.rows = 1, .seqs = 1, .draws = 1, .vocab = 16};
+    struct act_rt *rt;
+    struct gpu_rank *rank;
+    p->device = (struct gpu_device){.ops = &paced_ops, .page_bytes = sizeof(uint64_t)};
+    ck_assert_int_eq(act_rt_open(&rt_config, &rt, NULL), STATUS_OK);
+    ck_assert_int_eq(gpu_round_new(&limits, 1, &p->round), STATUS_OK);
+    const struct gpu_rank_config config = {.device = &p->device,
+                                           .host = (unsigned char *)p->host,
+                                           .host_bytes = sizeof(uint64_t),
+                                           .n_host = GPU_MOVES_MAX,
+                                           .copy_share = share,
+                                           .copy_ns = PACED_COPY_NS,
+                                           .world = 1};
+    ck_assert_int_eq(gpu_rank_open(&config, &rank), STATUS_OK);
+    p->rank = act_spawn(rt, &gpu_rank_kind, rank, 0);
+    gpu_rank_wire(rank, act_spawn(rt, &paced_kind, p, 0));
+    act_rt_run(rt);
+    act_rt_close(rt);
+    gpu_rank_close(rank);
+    gpu_round_free(p->round);
+}
+
+/* 400 steps are 40 ms: 4 copies of a millisecond were saved up, and one in ten is earned. Then
+ * nothing steps, and the rest comes at once. */
+START_TEST(test_copies_keep_to_their_share) {
+    struct paced in = {.in = true}, out = {.out = true}, both = {.in = true, .out = true};
+    struct paced all = {.in = true};
+    run_paced(&in, 10);
+    ck_assert_uint_ge(in.n_beside[1], 7);
+    ck_assert_uint_le(in.n_beside[1], 9);
+    ck_assert_uint_eq(in.n_moved[1], GPU_MOVES_MAX);
+    ck_assert_uint_lt(in.last_ns, PACED_STEPS * PACED_STEP_NS + 2000000);
+    run_paced(&out, 10); /* one in three */
+    ck_assert_uint_ge(out.n_beside[0], 16);
+    ck_assert_uint_le(out.n_beside[0], 18);
+    ck_assert_uint_eq(out.n_moved[0], GPU_MOVES_MAX);
+    run_paced(&both, 10); /* neither takes of the other's */
+    ck_assert_uint_ge(both.n_beside[0], 16);
+    ck_assert_uint_ge(both.n_beside[1], 7);
+    ck_assert_uint_le(both.n_beside[1], 9);
+    run_paced(&all, 0);
+    ck_assert_uint_eq(all.n_beside[1], GPU_MOVES_MAX);
+    ck_assert_uint_lt(all.last_ns, PACED_STEP_NS);
+}
+END_TEST
+
+/* Copies that wait when the runtime stops are made before the rank ends. */
+START_TEST(test_waiting_copies_are_made_before_the_end) {
+    struct paced p = {.out = true, .stop_early = true};
+    run_paced(&p, 10);
+    for (uint32_t i = 0; i < GPU_MOVES_MAX; i++)
+        ck_assert_uint_eq(p.host[i], 100 + i);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("gpu/rank");
     TCase *tc = tcase_create("rank");
     tcase_add_loop_test(tc, test_moves_keep_their_order, 1, SEEDS);
     tcase_add_test(tc, test_failed_moves_are_said);
+    tcase_add_test(tc, test_pace);
+    tcase_add_test(tc, test_copies_keep_to_their_share);
+    tcase_add_test(tc, test_waiting_copies_are_made_before_the_end);
     suite_add_tcase(suite, tc);
     return test_run(suite);
 }

@@ -517,6 +517,7 @@ static bool sc_open(struct scenario *s, struct status_note *note) {
         .fake_vocab = s->vocab,
         .fake_context = s->context,
         .fake_step_ns = 1000 + sc_below(s, 50000),
+        .fake_copy_ns = s->seed % 2 == 0 ? 0 : 1000 * (s->seed % 50),
         .rt = s->rt,
         .seed = s->seed,
         .world = 1u << (s->disk ? 0 : sc_below(s, 2)),
