@@ -54,9 +54,9 @@ void ses_store_header(const struct ses_store *s, const struct ses_record *r,
     memcpy(header, &h, sizeof h);
 }
 
-enum status ses_store_verify(struct ses_store *s, const struct ses_record *r,
-                             const struct ses_where *where, const unsigned char *header,
-                             uint64_t header_bytes, const unsigned char *page) {
+enum status ses_store_verify_header(struct ses_store *s, const struct ses_record *r,
+                                    const struct ses_where *where, const unsigned char *header,
+                                    uint64_t header_bytes) {
     struct store_header h;
     memcpy(&h, header, sizeof h);
     if (memcmp(h.magic, SES_STORE_MAGIC, sizeof h.magic) != 0 || h.format != SES_STORE_FORMAT ||
@@ -67,6 +67,13 @@ enum status ses_store_verify(struct ses_store *s, const struct ses_record *r,
         s->counts.bad_header++;
         return STATUS_BAD_FILE;
     }
+    return STATUS_OK;
+}
+
+enum status ses_store_verify(struct ses_store *s, const struct ses_record *r,
+                             const struct ses_where *where, const unsigned char *header,
+                             uint64_t header_bytes, const unsigned char *page) {
+    TRY(ses_store_verify_header(s, r, where, header, header_bytes));
     uint64_t bytes = (uint64_t)where->blocks * SES_DISK_BLOCK - header_bytes;
     XXH128_hash_t sum = XXH3_128bits(page, bytes);
     if (sum.low64 != where->sum[0] || sum.high64 != where->sum[1]) {
@@ -86,7 +93,7 @@ void ses_store_remember(struct ses_store *s, uint32_t number, const struct ses_r
 
 /* ---- transfers ---- */
 
-static struct store_op *op_take(struct ses_store *s) {
+struct store_op *ses_store_op_take(struct ses_store *s) {
     for (uint32_t i = 0; i < SES_DISK_DEPTH; i++)
         if (!s->op[i].used) {
             s->op[i].used = true;
@@ -112,13 +119,6 @@ static void op_submit(struct ses_store *s, struct store_op *op, enum ses_disk_ki
     s->disk->ops->submit(s->disk, &op->io);
 }
 
-static void loaded(struct ses_store *s, struct store_op *op, enum status status) {
-    s->counts.loaded += status == STATUS_OK;
-    s->n_loading--;
-    op->used = false;
-    s->to.loaded(s->to.self, op->slot, status);
-}
-
 /* A transfer has ended; one that was short is tried again. */
 static struct store_op *op_reap(struct ses_store *s) {
     struct ses_disk_op *io = s->disk->ops->wait(s->disk);
@@ -138,16 +138,9 @@ static struct store_op *op_reap(struct ses_store *s) {
     }
     op->failed = io->result != wanted;
     s->counts.io_errors += io->result < 0;
-    if (!op->load)
+    if (op->load == NULL)
         return op;
-    const struct store_location *at = &s->at[op->number];
-    enum status status = STATUS_OK;
-    if (op->failed)
-        status = io->result < 0 ? STATUS_IO : STATUS_BAD_FILE;
-    else
-        status = ses_store_verify(s, &at->record, &at->where, op->header, s->header_bytes,
-                                  io->part[1].iov_base);
-    loaded(s, op, status);
+    ses_store_piece_came(s, op);
     return NULL;
 }
 
@@ -158,9 +151,9 @@ void ses_store_drain(struct ses_store *s) {
 
 enum status ses_store_transfer(struct ses_store *s, enum ses_disk_kind kind, int fd,
                                uint64_t offset, void *bytes, uint64_t n) {
-    struct store_op *op = op_take(s);
+    struct store_op *op = ses_store_op_take(s);
     CHECK(op != NULL);
-    op->load = false;
+    op->load = NULL;
     op->bytes = n;
     op->io = (struct ses_disk_op){
         .kind = kind, .fd = fd, .offset = offset, .part = {{bytes, n}}, .n_parts = 1};
@@ -185,29 +178,12 @@ enum status ses_store_commit(struct ses_store *s, struct status_note *note) {
 
 /* ---- loads ---- */
 
-static void load_begin(struct ses_store *s, uint32_t number, uint32_t slot) {
-    struct store_op *op = op_take(s);
-    CHECK(op != NULL && number < s->config.n_numbers && s->at[number].held);
-    op->load = true;
-    op->number = number;
-    op->slot = slot;
-    s->n_loading++;
-    uint32_t segment = s->at[number].where.segment; /* 0: a compaction could not save it */
-    int fd = segment != 0 ? ses_files_fd(s->files, segment) : -ENOENT;
-    if (fd < 0) {
-        s->counts.lost_segments++;
-        loaded(s, op, fd == -ENOENT ? STATUS_BAD_FILE : STATUS_IO);
-        return;
-    }
-    op_submit(s, op, SES_DISK_READ, fd, &s->at[number].where);
-}
-
 static void loads_on(struct ses_store *s) {
     while (s->n_gets > 0 && s->n_loading < SES_STORE_BATCH) {
         uint32_t i = s->get_first;
         s->get_first = (s->get_first + 1) % SES_STORE_QUEUE;
         s->n_gets--;
-        load_begin(s, s->get[i].number, s->get[i].slot);
+        ses_store_load_begin(s, s->get[i].number, s->get[i].slot);
     }
 }
 
@@ -239,9 +215,9 @@ static enum status put_begin(struct ses_store *s, struct store_put *p, struct st
         return status_say(note, STATUS_IO, "a segment of the session store cannot be opened: %s",
                           strerror(-fd));
     _Static_assert(2 * SES_STORE_BATCH <= SES_DISK_DEPTH, "loads and a batch, each with an op");
-    struct store_op *op = op_take(s);
+    struct store_op *op = ses_store_op_take(s);
     CHECK(op != NULL);
-    op->load = false;
+    op->load = NULL;
     op->slot = p->slot;
     op->number = (uint32_t)(p - s->put);
     ses_store_header(s, &p->record, &p->where, op->header);
@@ -251,7 +227,7 @@ static enum status put_begin(struct ses_store *s, struct store_put *p, struct st
 
 static bool writes_left(const struct ses_store *s) {
     for (uint32_t i = 0; i < SES_DISK_DEPTH; i++)
-        if (s->op[i].used && !s->op[i].load)
+        if (s->op[i].used && s->op[i].load == NULL)
             return true;
     return false;
 }

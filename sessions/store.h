@@ -42,7 +42,8 @@ struct ses_store_config {
     unsigned char *host; /* slots: whole blocks, on block boundaries */
     uint64_t host_bytes; /* of one */
     uint32_t n_host;
-    uint32_t n_numbers; /* records that the memory can name */
+    uint64_t piece_bytes; /* that one read asks for; 0: as many as suit */
+    uint32_t n_numbers;   /* records that the memory can name */
     /* Records that the memory has places for; 0: for all. When more are found, those of pinned
      * sessions are kept, then those of the sessions that were used last. */
     uint32_t n_places;

@@ -654,6 +654,7 @@ static enum status open_parts(struct ses_store *s, struct status_note *note) {
     s->headers = headers;
     for (uint32_t i = 0; i < SES_DISK_DEPTH; i++)
         s->op[i].header = s->headers + i * s->header_bytes;
+    TRY(ses_store_loads_open(s, note));
     TRY(folder_make(c->folder, note));
     TRY(lock_take(s, note));
     enum status format = format_check(s, note);
@@ -712,6 +713,7 @@ void ses_store_close(struct ses_store *s) {
     if (s->lock >= 0)
         close(s->lock);
     free(s->headers);
+    ses_store_loads_close(s);
     ses_store_others_close(s);
     free(s->fetched);
     free(s->mark);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the store's files share: store.c has batches and loads, store_open.c the directory and what
- * is found in it, compact.c the moving of what lives.
+ * What the store's files share: store.c has batches, store_load.c loads, store_open.c the directory
+ * and what is found in it, compact.c the moving of what lives.
  */
 #ifndef SESSIONS_STORE_PRIVATE_H
 #define SESSIONS_STORE_PRIVATE_H
 
 #include "sessions/space.h"
 #include "sessions/store.h"
+#include "sessions/store_load.h"
 
 #define SES_STORE_MAGIC "RHPAGE1\n"
 
@@ -33,8 +34,9 @@ struct store_location {
 struct store_op {
     struct ses_disk_op io;
     unsigned char *header; /* header_bytes, aligned */
-    bool used, load, failed;
-    uint32_t number, slot, tries;
+    bool used, failed;
+    struct store_load *load;      /* NULL: no piece of one */
+    uint32_t number, slot, tries; /* number: of the put, or of the load's piece */
     uint64_t bytes;
 };
 
@@ -68,7 +70,10 @@ struct ses_store {
     struct store_location *at; /* [n_numbers] */
     struct store_op op[SES_DISK_DEPTH];
     unsigned char *headers;
-    uint32_t n_loading;
+    struct store_load load[SES_STORE_BATCH];
+    uint64_t piece, tickets;       /* bytes of a read */
+    uint32_t n_pieces;             /* of a page */
+    uint32_t n_loading, n_reading; /* loads, and pieces of them that are under way */
     struct {
         uint32_t number, slot;
     } get[SES_STORE_QUEUE];
@@ -110,6 +115,12 @@ void ses_store_header(const struct ses_store *s, const struct ses_record *r,
 enum status ses_store_verify(struct ses_store *s, const struct ses_record *r,
                              const struct ses_where *where, const unsigned char *header,
                              uint64_t header_bytes, const unsigned char *page);
+/* The same of its header alone. */
+enum status ses_store_verify_header(struct ses_store *s, const struct ses_record *r,
+                                    const struct ses_where *where, const unsigned char *header,
+                                    uint64_t header_bytes);
+/* One that is not under way, of SES_DISK_DEPTH. */
+struct store_op *ses_store_op_take(struct ses_store *s);
 /* Waits for all that is under way. */
 void ses_store_drain(struct ses_store *s);
 /* One transfer, waited for; nothing else may be under way. OK when all bytes came. */

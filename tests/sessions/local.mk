@@ -12,6 +12,7 @@ check_PROGRAMS += tests/sessions/test_pages \
 	tests/sessions/test_export \
 	tests/sessions/test_index \
 	tests/sessions/test_store \
+	tests/sessions/test_store_load \
 	tests/sessions/test_store_damage
 tests_sessions_test_pages_SOURCES = tests/sessions/test_pages.c tests/sessions/expect.h
 tests_sessions_test_pages_CFLAGS = $(RH_TEST_CFLAGS)
@@ -59,6 +60,11 @@ tests_sessions_test_index_LDADD = $(RH_TEST_LDADD)
 tests_sessions_test_store_SOURCES = tests/sessions/test_store.c tests/sessions/expect.h \
 	tests/sessions/store_rig.c tests/sessions/store_rig.h \
 	tests/sessions/fake_disk.c tests/sessions/fake_disk.h
+tests_sessions_test_store_load_SOURCES = tests/sessions/test_store_load.c tests/sessions/expect.h \
+	tests/sessions/store_rig.c tests/sessions/store_rig.h \
+	tests/sessions/fake_disk.c tests/sessions/fake_disk.h
+tests_sessions_test_store_load_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_store_load_LDADD = $(RH_TEST_LDADD)
 tests_sessions_test_store_damage_SOURCES = tests/sessions/test_store_damage.c tests/sessions/expect.h \
 	tests/sessions/store_rig.c tests/sessions/store_rig.h \
 	tests/sessions/fake_disk.c tests/sessions/fake_disk.h

@@ -106,6 +106,7 @@ struct ses_store_config rig_config(uint32_t model) {
                                      .host = rig.host,
                                      .host_bytes = RIG_HOST,
                                      .n_host = RIG_SLOTS,
+                                     .piece_bytes = (rig.rng >> 40 & 1) != 0 ? 4096 : 0,
                                      .n_numbers = RIG_NUMBERS};
 }
 
