@@ -51,8 +51,15 @@ enum status ses_index_check(const char *path, struct status_note *note);
 enum status ses_index_open(const char *path, bool read_only, uint64_t need, struct ses_index **out,
                            struct status_note *note);
 void ses_index_close(struct ses_index *x);
-uint64_t ses_index_bytes(const struct ses_index *x);
+uint64_t ses_index_bytes(struct ses_index *x);
 uint64_t ses_index_map(const struct ses_index *x); /* bytes of address space that it has */
+/* False, from then on: its file was cut, changed or removed by somebody else, is damaged, or the
+ * library gave it up. Every call but close then fails, and asks nothing of the file. */
+bool ses_index_usable(struct ses_index *x);
+/* Closes its file; every call but close fails from then on. */
+void ses_index_let_go(struct ses_index *x);
+/* It was left inside the library: the same file must not be opened again by this process. */
+bool ses_index_was_left(const struct ses_index *x);
 
 /* Changes gather until commit, which makes them durable or leaves all as it was. */
 enum status ses_index_put(struct ses_index *x, const struct ses_record *r,

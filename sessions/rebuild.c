@@ -6,16 +6,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sessions/store_private.h"
+#include "sessions/heal.h"
 
 enum { HEADER_BYTES = 2 * SES_DISK_BLOCK, HUNT_BYTES = 1 << 20 };
 
 struct scan {
     struct ses_store *store;
+    const struct ses_alive *alive; /* NULL: whatever is found */
     uint32_t segment;
     uint64_t bytes;    /* of the file, whole blocks */
     unsigned char *at; /* [HUNT_BYTES], aligned */
 };
+
+static enum status keep(struct scan *c, const struct ses_record *found,
+                        const struct ses_where *where, struct status_note *note) {
+    struct ses_store *s = c->store;
+    struct ses_record r = *found;
+    uint32_t flags = 0;
+    if (c->alive != NULL && memcmp(r.space.key, s->own_key, sizeof r.space.key) == 0) {
+        uint32_t number = ses_alive_number(c->alive, where);
+        if (number == UINT32_MAX) /* erased, or moved since */
+            return STATUS_OK;
+        r.use = s->at[number].record.use;
+        flags = s->at[number].flags;
+    }
+    s->counts.salvaged++;
+    return ses_index_put(s->index, &r, where, flags, note);
+}
 
 /* Is there a record at this offset? Notes it in the index and says how long it is; 0: none. */
 static enum status record_at(struct scan *c, uint64_t offset, uint64_t *length,
@@ -45,8 +62,7 @@ static enum status record_at(struct scan *c, uint64_t offset, uint64_t *length,
     const struct ses_where where = {
         .segment = c->segment, .blocks = h.blocks, .offset = offset, .sum = {h.sum[0], h.sum[1]}};
     *length = record;
-    c->store->counts.salvaged++;
-    return ses_index_put(c->store->index, &r, &where, 0, note);
+    return keep(c, &r, &where, note);
 }
 
 static bool read_at(struct scan *c, uint64_t offset, uint64_t n) {
@@ -83,11 +99,12 @@ static enum status scan_segment(struct scan *c, struct status_note *note) {
     return STATUS_OK;
 }
 
-enum status ses_store_rebuild(struct ses_store *s, struct status_note *note) {
+enum status ses_store_rebuild(struct ses_store *s, const struct ses_alive *alive,
+                              struct status_note *note) {
     void *bytes = NULL;
     if (posix_memalign(&bytes, SES_DISK_BLOCK, HUNT_BYTES) != 0)
         return status_say(note, STATUS_NO_MEMORY, "no memory to read segments");
-    struct scan c = {.store = s, .at = bytes};
+    struct scan c = {.store = s, .alive = alive, .at = bytes};
     enum status status = STATUS_OK;
     s->counts.salvaged = 0;
     while (status == STATUS_OK &&

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "actors/check.h"
+#include "sessions/heal.h"
 #include "sessions/query.h"
 #include "sessions/store_private.h"
 
@@ -319,27 +320,59 @@ static void puts_end(struct ses_store *s, uint32_t n, enum status status) {
     memmove(s->put, s->put + n, s->n_puts * sizeof *s->put);
 }
 
-static void batch(struct ses_store *s) {
-    struct status_note note = {{0}};
-    uint32_t n = s->n_puts < SES_STORE_BATCH ? s->n_puts : SES_STORE_BATCH, bad = 0;
+/* Writes as many as there is room for; their number. */
+static uint32_t puts_begin(struct ses_store *s, uint32_t n, struct status_note *note) {
     uint64_t record = (uint64_t)s->blocks * SES_DISK_BLOCK;
     for (int i = 0; i < COMPACTIONS_MAX && n > 0 && ses_files_tight(s->files, n * record); i++)
         if (!ses_store_compact(s))
             break;
     for (uint32_t i = 0; i < n; i++) {
-        s->put[i].status = put_begin(s, &s->put[i], &note);
+        s->put[i].status = put_begin(s, &s->put[i], note);
         if (s->put[i].status == STATUS_TOO_LARGE && i > 0)
             n = i; /* the rest waits for the next batch, which makes room first */
     }
-    puts_wait(s, &note);
-    puts_sync(s, n, &note);
+    puts_wait(s, note);
+    puts_sync(s, n, note);
+    return n;
+}
+
+/* The index turned useless under the batch: it is healed, and the batch made once more. */
+static bool made_again(struct ses_store *s, uint32_t n) {
+    s->again = !s->again && !ses_index_usable(s->index);
+    for (uint32_t i = 0; s->again && i < n; i++) {
+        if (s->put[i].taken)
+            ses_files_drop(s->files, &s->put[i].where);
+        s->put[i].taken = false;
+    }
+    return s->again;
+}
+
+/* An index that was found useless is healed first. */
+static enum status index_ready(struct ses_store *s, struct status_note *note) {
+    if (ses_index_usable(s->index))
+        return STATUS_OK;
+    ses_store_drain(s);
+    return ses_store_heal(s, note);
+}
+
+static void batch(struct ses_store *s) {
+    struct status_note note = {{0}};
+    uint32_t n = s->n_puts < SES_STORE_BATCH ? s->n_puts : SES_STORE_BATCH, bad = 0;
+    enum status ready = index_ready(s, &note);
+    if (ready == STATUS_OK)
+        n = puts_begin(s, n, &note);
+    for (uint32_t i = 0; ready != STATUS_OK && i < n; i++)
+        s->put[i].status = ready;
     for (uint32_t i = 0; i < n; i++)
         bad += s->put[i].status != STATUS_OK;
-    enum status status = STATUS_OK;
-    if (bad < n || s->n_erases + s->n_marks > 0)
+    enum status status = ready;
+    if (status == STATUS_OK && (bad < n || s->n_erases + s->n_marks > 0))
         status = batch_index(s, n, &note);
     if (status != STATUS_OK)
         ses_index_abort(s->index);
+    if (ready == STATUS_OK && status != STATUS_OK && made_again(s, n))
+        return;
+    s->again = false;
     s->counts.io_errors += status != STATUS_OK;
     s->erases_wait = status != STATUS_OK && s->n_erases > 0;
     s->marks_now = false; /* when it failed they wait for the next batch */
@@ -359,11 +392,13 @@ bool ses_store_cycle(struct ses_store *s) {
     /* A batch waits for its syncs, and lanes wait for loads: some of those first. */
     bool reads = s->n_loading > 0 && s->passed < LOADS_FIRST;
     s->passed = reads ? s->passed + 1 : 0;
-    if (!reads && (s->n_puts > 0 || (s->n_erases > 0 && !s->erases_wait) || s->marks_now))
+    if (!reads &&
+        (s->n_puts > 0 || (s->n_erases > 0 && !s->erases_wait) || s->marks_now || s->again))
         batch(s);
     else if (s->n_loading > 0)
         op_reap(s);
-    return s->n_loading + s->n_gets + s->n_puts > 0 || (s->n_erases > 0 && !s->erases_wait);
+    return s->n_loading + s->n_gets + s->n_puts > 0 || s->again ||
+           (s->n_erases > 0 && !s->erases_wait);
 }
 
 /* ---- what is asked ---- */

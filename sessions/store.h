@@ -8,7 +8,8 @@
  *   DIR/lock  DIR/format  DIR/index/  DIR/segment-00001 ...
  *
  * An index that is damaged, gone or another's is not opened: it is laid aside, and a new one is
- * made of what the segments' headers say, which are checksummed too. Pins are lost with it.
+ * made of what the segments' headers say, which are checksummed too. Pins are lost with it, but not
+ * when that happens while the store runs and knows them (heal.c).
  *
  * Order within one batch: write records, sync segments, sync names, commit the index (removals
  * first), answer; then unlink segments that nothing lies in any more. Compaction copies what

@@ -14,6 +14,7 @@
 #include <dirent.h>
 
 #include "actors/check.h"
+#include "sessions/heal.h"
 #include "sessions/store_private.h"
 
 enum {
@@ -495,11 +496,7 @@ static enum status forget(struct ses_store *s, const struct store_found *f,
                                  : ses_index_drop(s->index, &f->record, note);
 }
 
-enum status ses_store_settle(struct ses_store *s, struct status_note *note) {
-    enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < s->n_found && status == STATUS_OK; i++)
-        if (!s->found[i].bound)
-            status = forget(s, &s->found[i], note);
+enum status ses_store_put_own_space(struct ses_store *s, struct status_note *note) {
     struct ses_index_space space = {
         .key = {s->own_key[0], s->own_key[1]},
         .fingerprint = {s->config.key.fingerprint[0], s->config.key.fingerprint[1]},
@@ -510,8 +507,16 @@ enum status ses_store_settle(struct ses_store *s, struct status_note *note) {
         .page_bytes = s->config.page_bytes,
         .profile = s->config.profile};
     memcpy(space.text, s->text, sizeof space.text);
+    return ses_index_put_space(s->index, &space, note);
+}
+
+enum status ses_store_settle(struct ses_store *s, struct status_note *note) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < s->n_found && status == STATUS_OK; i++)
+        if (!s->found[i].bound)
+            status = forget(s, &s->found[i], note);
     if (status == STATUS_OK)
-        status = ses_index_put_space(s->index, &space, note);
+        status = ses_store_put_own_space(s, note);
     if (status == STATUS_OK)
         status = ses_store_commit(s, note);
     if (status != STATUS_OK)
@@ -540,8 +545,7 @@ void ses_store_each_other(struct ses_store *s, void *self,
 
 /* ---- open and close ---- */
 
-/* Lays a damaged index aside, where a person may look at it; the one before gives way. */
-static enum status lay_aside(struct ses_store *s, const char *path, struct status_note *note) {
+enum status ses_store_lay_aside(struct ses_store *s, const char *path, struct status_note *note) {
     char aside[PATH_BYTES + 16], file[PATH_BYTES + 32];
     for (int i = 0; i < ASIDE_MAX; i++) {
         snprintf(aside, sizeof aside, "%s.damaged-%d", path, i);
@@ -560,19 +564,17 @@ static enum status lay_aside(struct ses_store *s, const char *path, struct statu
                       strerror(errno));
 }
 
-static enum status files_open(struct ses_store *s, struct status_note *note) {
+enum status ses_store_files_open(struct ses_store *s, struct ses_space_files **out,
+                                 struct status_note *note) {
     const struct ses_space_config fc = {.disk = s->disk,
                                         .folder = s->config.folder,
                                         .segment_bytes = segment_bytes(&s->config),
                                         .budget = files_budget(&s->config),
                                         .floor = s->config.floor};
-    ses_files_close(s->files);
-    s->files = NULL;
-    return ses_files_open(&fc, &s->files, note);
+    return ses_files_open(&fc, out, note);
 }
 
-/* With room in its map for all that the budget takes. */
-static enum status index_open(struct ses_store *s, const char *path, struct status_note *note) {
+enum status ses_store_index_open(struct ses_store *s, const char *path, struct status_note *note) {
     uint64_t need = ses_index_need(ses_store_capacity(&s->config), s->config.page_tokens);
     return ses_index_open(path, false, need, &s->index, note);
 }
@@ -598,10 +600,12 @@ static enum status open_index(struct ses_store *s, const char *path, bool *whole
     s->counts.found_other = s->counts.lost_segments = 0;
     ses_index_close(s->index);
     s->index = NULL;
-    TRY(files_open(s, note));
+    ses_files_close(s->files);
+    s->files = NULL;
+    TRY(ses_store_files_open(s, &s->files, note));
     enum status status = ses_index_check(path, note);
     if (status == STATUS_OK)
-        status = index_open(s, path, note);
+        status = ses_store_index_open(s, path, note);
     if (status == STATUS_OK)
         status = read_index(s, whole, note);
     if (status == STATUS_OK && !*whole)
@@ -619,9 +623,9 @@ static enum status open_found(struct ses_store *s, const char *path, struct stat
         snprintf(why, sizeof why, "%s", note->text);
         ses_index_close(s->index);
         s->index = NULL;
-        TRY(lay_aside(s, path, note));
-        TRY(index_open(s, path, note));
-        TRY(ses_store_rebuild(s, note));
+        TRY(ses_store_lay_aside(s, path, note));
+        TRY(ses_store_index_open(s, path, note));
+        TRY(ses_store_rebuild(s, NULL, note));
         TRY(open_index(s, path, &whole, note));
         snprintf(text, sizeof text, "%s: made anew from its segments, %llu pages", why,
                  (unsigned long long)s->counts.salvaged);

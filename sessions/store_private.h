@@ -99,6 +99,8 @@ struct ses_store {
     struct store_found *other; /* first pages under other keys */
     uint32_t n_other, other_max;
     bool failing;
+    bool again;     /* the batch at hand is made a second time, with a healed index */
+    uint32_t heals; /* of an index that was left inside the library */
     act_id_t memory;
     struct act_ctx *ctx;
     uint64_t timer;
@@ -128,8 +130,6 @@ enum status ses_store_transfer(struct ses_store *s, enum ses_disk_kind kind, int
                                uint64_t offset, void *bytes, uint64_t n);
 /* Commits the index, with the disk's word before and after. */
 enum status ses_store_commit(struct ses_store *s, struct status_note *note);
-/* Fills a new index with what the headers in the segment files say of themselves (rebuild.c). */
-enum status ses_store_rebuild(struct ses_store *s, struct status_note *note);
 /* Calls each with the index of every folder beside this one that is of another number of ranks;
  * path: of the folder. */
 void ses_store_beside(const struct ses_store *s, void *self,

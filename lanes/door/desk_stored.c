@@ -266,6 +266,7 @@ static void out_disk(struct door_out *o, const struct ses_counts *c) {
     door_out_u64(o, "short_reads", s->short_reads);
     door_out_u64(o, "lost_segments", s->lost_segments);
     door_out_u64(o, "bad_entries", s->bad_entries);
+    door_out_u64(o, "bad_index", s->rebuilt);
     door_out_end(o, '}');
     door_out_u64(o, "found", s->found);
     door_out_u64(o, "found_other", s->found_other);

@@ -232,6 +232,7 @@ static void serve_say_sessions(const struct serve *s) {
                {"short reads", d.short_reads},
                {"lost segments", d.lost_segments},
                {"senseless entries", d.bad_entries},
+               {"indexes made anew", d.rebuilt},
                {"dropped by compaction", d.dropped}};
     fprintf(stderr,
             "roundhouse: disk cache: %" PRIu64 " pages stored, %" PRIu64 " loaded, %" PRIu64

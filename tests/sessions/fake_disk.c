@@ -90,7 +90,8 @@ static void lose(void) {
 static int point(void) {
     if (f.dead)
         return -EIO;
-    f.points++;
+    if (++f.points == f.faults.call_at)
+        f.faults.call();
     if (f.faults.fail_error != 0 && f.points >= f.faults.fail_at &&
         f.points - f.faults.fail_at < f.faults.fail_for)
         return -f.faults.fail_error;

@@ -14,7 +14,9 @@ struct fake_disk_faults {
     bool kill;       /* then the process dies by SIGKILL instead, and nothing unsynced is lost */
     uint64_t fail_at, fail_for; /* so many points from that one on fail */
     int fail_error;             /* with this errno; 0: none does */
-    uint32_t io_error;          /* of 1000 transfers */
+    uint64_t call_at;           /* before this point, counted from 1; 0: never */
+    void (*call)(void);
+    uint32_t io_error; /* of 1000 transfers */
     uint32_t shorter;
     uint32_t no_space; /* of 1000 new files */
     uint64_t space;    /* bytes that the file system says are free; 0: the truth */

@@ -13,7 +13,8 @@ check_PROGRAMS += tests/sessions/test_pages \
 	tests/sessions/test_index \
 	tests/sessions/test_store \
 	tests/sessions/test_store_load \
-	tests/sessions/test_store_damage
+	tests/sessions/test_store_damage \
+	tests/sessions/test_store_running
 tests_sessions_test_pages_SOURCES = tests/sessions/test_pages.c tests/sessions/expect.h
 tests_sessions_test_pages_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_pages_LDADD = $(RH_TEST_LDADD)
@@ -70,6 +71,11 @@ tests_sessions_test_store_damage_SOURCES = tests/sessions/test_store_damage.c te
 	tests/sessions/fake_disk.c tests/sessions/fake_disk.h
 tests_sessions_test_store_damage_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_store_damage_LDADD = $(RH_TEST_LDADD)
+tests_sessions_test_store_running_SOURCES = tests/sessions/test_store_running.c tests/sessions/expect.h \
+	tests/sessions/store_rig.c tests/sessions/store_rig.h \
+	tests/sessions/fake_disk.c tests/sessions/fake_disk.h
+tests_sessions_test_store_running_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sessions_test_store_running_LDADD = $(RH_TEST_LDADD)
 tests_sessions_test_store_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sessions_test_store_LDADD = $(RH_TEST_LDADD)
 
