@@ -78,6 +78,8 @@ struct cuda {
     uint32_t ld[KRN_BUFS];
     gpu_cu_ptr_t edited, scaled;       /* beside the logits */
     gpu_cu_ptr_t partial, logits_part; /* world > 1 */
+    gpu_cu_ptr_t gathered;             /* with an exchange: what arrives */
+    uint64_t gathered_floats;
     gpu_cu_ptr_t rope[2];              /* of all layers, of windowed ones */
     gpu_cu_ptr_t tokens, bad, last, secret, image, answer;
     struct cuda_answer at;

@@ -30,6 +30,28 @@ struct gpu_collective {
     const struct status_note *note; /* more about a failure; may be NULL */
 };
 
+/* How ranks' devices exchange floats without the host: operations enqueued on a device's stream, at
+ * device addresses; fabric/ implements it (coll_nccl.h), one per rank. All ranks call in the same
+ * order, each on its own thread with its context current. It moves and never adds: sums are the
+ * device's, in the tree's order. The first failure (DESYNC, TIMEOUT) is for good. */
+struct gpu_exchange {
+    void *self;
+    uint32_t rank, world;
+    uint64_t whole_floats; /* up to so many of all ranks, every rank may get all */
+    /* Meets the other ranks; once, before anything else. */
+    enum status (*join)(void *self, struct status_note *note);
+    /* to[r * n ..) becomes rank r's from[0 .. n), for every r; from may be to + rank * n. */
+    enum status (*gather)(void *self, uint64_t from, uint64_t to, size_t n, void *stream,
+                          struct status_note *note);
+    /* to[r * n ..) becomes what lies at rank r's from[rank * n ..), for every r. */
+    enum status (*scatter)(void *self, uint64_t from, uint64_t to, size_t n, void *stream,
+                           struct status_note *note);
+    /* Whether what was enqueued has failed meanwhile. */
+    enum status (*state)(void *self, struct status_note *note);
+    /* For good; what is under way on the device is ended, not waited for. */
+    void (*leave)(void *self);
+};
+
 struct gpu_device_config {
     const struct krn_net *net; /* NULL for the fake device */
     struct krn_profile profile;
@@ -39,6 +61,7 @@ struct gpu_device_config {
     uint32_t threads; /* CPU: team size, this thread included; 0: cores (this rank's share) */
     uint32_t rank, world;
     const struct gpu_collective *collective; /* NULL when world is 1 */
+    const struct gpu_exchange *exchange;     /* CUDA, several ranks; NULL: the host carries */
     const char *isa;                         /* CPU: NULL for the best */
     struct gpu_graph_settings graphs;        /* of devices with a graph cache: CUDA, fake */
     /* fake device: */
@@ -72,6 +95,10 @@ struct gpu_device_ops {
     gpu_event_t (*record)(struct gpu_device *d, enum gpu_stream stream);
     void (*wait)(struct gpu_device *d, enum gpu_stream stream, gpu_event_t event);
     bool (*reached)(struct gpu_device *d, gpu_event_t event);
+    /* With an exchange, once before the first step, of all ranks at one time, each on a thread of
+     * its own: joins it and proves that it brings what ranks send, bit for bit. NULL where there is
+     * none. */
+    enum status (*meet)(struct gpu_device *d, struct status_note *note);
     /* Graphs (gpu/graph.h), all three or none (NULL: every step is eager). graph_key: the plan's
      * shape class, 0 for none; pure, asked by the conductor on its own thread, the same on all
      * ranks. graph_vote: the next word for the conductor, false when there is none; asked after
@@ -111,6 +138,7 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
 /* What a machine's first GPU is, before a device is sized for it. */
 struct gpu_cuda_found {
     char name[96];
+    uint32_t n_gpus;
     uint64_t free_bytes, total_bytes;
     int driver_version; /* 1000 * major + 10 * minor */
 };

@@ -8,6 +8,7 @@
 
 #include "actors/check.h"
 #include "actors/port.h"
+#include "gpu/exchange_cuda.h"
 #include "gpu/graphs_cuda.h"
 #include "gpu/pages_cuda.h"
 
@@ -108,6 +109,8 @@ static void cuda_step(struct gpu_device *d, const struct gpu_plan *p, struct gpu
         if (c->config.world > 1 && r->status != STATUS_DESYNC) {
             r->status = agree(c, r->status, p->number, &r->note);
             s->launched = s->launched && r->status == STATUS_OK;
+            if (r->status != STATUS_OK && r->status != STATUS_AGAIN && c->config.exchange != NULL)
+                c->config.exchange->leave(c->config.exchange->self); /* others wait in it */
         }
     }
     r->host_ns = act_port_now_ns() - s->begin_ns;
@@ -157,6 +160,15 @@ static void finish(struct cuda *c, struct cuda_step *s, gpu_cu_t last) {
     r->host_ns += act_port_now_ns() - begin_ns;
 }
 
+/* A step whose exchange has failed is over: it would wait for ever. */
+static bool exchange_well(struct cuda *c, struct cuda_step *s) {
+    const struct gpu_exchange *x = c->config.exchange;
+    if (x == NULL || s->result->status != STATUS_OK)
+        return true;
+    s->result->status = x->state(x->self, &s->result->note);
+    return s->result->status == STATUS_OK;
+}
+
 static enum gpu_poll cuda_poll(struct gpu_device *d, uint64_t now_ns, uint64_t *again_ns) {
     struct cuda *c = (struct cuda *)d;
     (void)now_ns;
@@ -166,7 +178,7 @@ static enum gpu_poll cuda_poll(struct gpu_device *d, uint64_t now_ns, uint64_t *
     gpu_cuda_here(c);
     if (s->launched) {
         r = c->driver->event_query(s->done);
-        if (gpu_result_kind(r) == GPU_FAULT_LATER) {
+        if (gpu_result_kind(r) == GPU_FAULT_LATER && exchange_well(c, s)) {
             *again_ns = POLL_AGAIN_NS;
             return GPU_BUSY;
         }
@@ -200,6 +212,7 @@ const struct gpu_device_ops gpu_cuda_ops = {
     .record = gpu_cuda_record,
     .wait = gpu_cuda_wait,
     .reached = gpu_cuda_reached,
+    .meet = gpu_cuda_meet,
     .graph_key = gpu_cuda_graph_key,
     .graph_vote = gpu_cuda_graph_vote,
     .graph_drop = gpu_cuda_graph_drop,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The CUDA device's graphs: which plans share one sequence of launches, and a step that captures it
  * or replays it. Copies of pages and the plan's upload stay outside; kernels read the rest of a
- * plan from the image, at one address. With several ranks the host carries what they exchange, so
- * nothing is captured.
+ * plan from the image, at one address. Where the host carries what ranks exchange, nothing is
+ * captured; an exchange between devices is captured with the rest.
  */
 #include "gpu/graphs_cuda.h"
 #include "actors/check.h"
@@ -16,7 +16,7 @@ enum {
 
 enum status gpu_cuda_graphs_open(struct cuda *c, bool each, struct status_note *note) {
     /* A launch that is waited for cannot be seen inside a graph. */
-    if (c->config.graphs.max == 0 || c->config.world > 1 || each)
+    if (c->config.graphs.max == 0 || each || (c->config.world > 1 && c->config.exchange == NULL))
         return STATUS_OK;
     c->device.graphs = c->config.graphs;
     TRY(gpu_leases_open(c->arena, &c->leases, note));

@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "actors/check.h"
+#include "gpu/exchange_cuda.h"
 #include "gpu/experts_cuda.h"
 #include "gpu/graphs_cuda.h"
 #include "gpu/pages_cuda.h"
@@ -149,7 +150,9 @@ static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
     }
     c->edited = cut(base, &at, logits * c->ld[KRN_BUF_L], sizeof(float));
     c->scaled = cut(base, &at, logits * c->ld[KRN_BUF_L], sizeof(float));
-    if (world > 1) {
+    if (c->config.exchange != NULL) {
+        at = gpu_cuda_exchange_place(c, base, at, rows, logits);
+    } else if (world > 1) {
         c->partial = cut(base, &at, rows * c->ld[KRN_BUF_X], sizeof(float));
         c->logits_part = cut(base, &at, logits * c->logits_stride, sizeof(float));
     }
@@ -165,11 +168,11 @@ static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
     return c->bf16 ? gpu_cuda_place_bf16(c, base, at) : at;
 }
 
-/* What ranks exchange at a time, in floats; 0 for one rank. */
+/* What the host carries between ranks at a time, in floats; 0 where it carries nothing. */
 static uint64_t exchange_floats(const struct cuda *c) {
     uint64_t rows = (uint64_t)c->limits.rows * c->ld[KRN_BUF_X];
     uint64_t logits = (uint64_t)CUDA_LOGITS_ROWS * c->logits_stride * (1 + c->config.world);
-    return c->config.world == 1 ? 0 : rows > logits ? rows : logits;
+    return c->config.world == 1 || c->config.exchange != NULL ? 0 : rows > logits ? rows : logits;
 }
 
 static enum status open_memory(struct cuda *c, struct status_note *note) {
@@ -274,6 +277,8 @@ void gpu_cuda_close(struct gpu_device *device) {
     const struct gpu_driver *d = c->driver;
     if (c->retained) {
         gpu_cuda_here(c);
+        if (c->config.exchange != NULL)
+            c->config.exchange->leave(c->config.exchange->self);
         for (int i = 0; i < GPU_STREAMS; i++)
             if (c->streams[i] != NULL)
                 d->stream_synchronize(c->streams[i]);
@@ -395,6 +400,7 @@ enum status gpu_device_cuda_probe(const struct krn_config *model, const struct k
         r = d->memory_info(&free_bytes, &total);
     d->context_set(NULL);
     d->context_release(device);
+    out->n_gpus = (uint32_t)n;
     out->free_bytes = free_bytes;
     out->total_bytes = total;
     out->driver_version = d->driver_version;

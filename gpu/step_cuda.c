@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The CUDA device's forward pass: the launches of all stages over one ragged batch. Nothing of a
  * plan is in their arguments but the shape; kernels read the rest from the image. With several
- * ranks the host carries what they exchange, so a step then waits for its stream.
+ * ranks and no exchange between their devices the host carries what they add and gather, so a step
+ * then waits for its stream.
  */
 #include "actors/check.h"
+#include "gpu/exchange_cuda.h"
 #include "gpu/experts_cuda.h"
 
 /* 0, 1, 2, 4, 8, 16, then multiples of 32 and behind 128 of 128. */
@@ -53,6 +55,8 @@ static enum status run_reduce(struct cuda *c, const struct cuda_stage *s, uint32
     const struct gpu_collective *all = c->config.collective;
     uint64_t n = (uint64_t)n_rows * c->ld[KRN_BUF_X];
     struct krn_cuda_call call;
+    if (c->config.exchange != NULL)
+        return gpu_cuda_exchange_sum(c, s, shape, note);
     TRY(carry(c, c->partial, c->exchange, n, true, note));
     TRY(exchange_said(c, all->reduce(all->self, c->exchange, n), note));
     TRY(carry(c, c->partial, c->exchange, n, false, note));
@@ -163,7 +167,9 @@ static enum status run_logits(struct cuda *c, const struct cuda_stage *s, const 
             krn_cuda_product_call(&a, &call);
             TRY(launch(c, &call, note));
         }
-        if (c->config.world > 1 && first < p->n_draws)
+        if (c->config.exchange != NULL)
+            TRY(gpu_cuda_exchange_logits(c, a.rows, note));
+        else if (c->config.world > 1 && first < p->n_draws)
             TRY(run_gather(c, p->n_draws - first < a.rows ? p->n_draws - first : a.rows, note));
         const struct krn_cuda_draw draw = {.step = c->image,
                                            .tokens = c->tokens,

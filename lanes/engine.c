@@ -14,6 +14,7 @@
 #include "fabric/conductor.h"
 #include "gpu/copies.h"
 #include "gpu/rank.h"
+#include "lanes/engine_exchange.h"
 #include "lanes/engine_tiers.h"
 #include "lanes/journal.h"
 #include "lanes/planner.h"
@@ -66,6 +67,7 @@ struct lane_engine {
     struct status_note no_gpu; /* why it is not */
     char device_words[160];
     struct fab_mailbox *collective; /* NULL with one rank */
+    struct fab_coll_nccl *exchange; /* NULL: the host carries what ranks exchange */
     struct gpu_device *devices[GPU_WORLD_MAX];
     struct gpu_rank *ranks[GPU_WORLD_MAX];
     struct lane_tiers *tiers; /* NULL: none */
@@ -308,6 +310,7 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                                              .deadline_ns = ENGINE_RANK_DEADLINE_NS};
         TRY(fab_mailbox_open(&mailbox, &e->collective, note));
     }
+    TRY(lane_exchange_open(c, e->cuda ? e->gpu.n_gpus : 0, &e->exchange, note));
     for (uint32_t r = 0; r < c->world; r++) {
         struct gpu_device_config d = {.net = c->fake ? NULL : &e->net,
                                       .profile = e->profile,
@@ -324,12 +327,16 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                                       .seed = c->seed};
         if (e->collective != NULL)
             d.collective = fab_mailbox_rank(e->collective, r);
+        if (e->exchange != NULL)
+            d.exchange = fab_coll_nccl_rank(e->exchange, r);
         TRY(c->fake   ? gpu_device_fake_open(&d, &e->devices[r], note)
             : e->cuda ? gpu_device_cuda_open(&d, &e->devices[r], note)
                       : gpu_device_cpu_open(&d, &e->devices[r], note));
         if (!c->fake && c->perturb != 0)
             e->devices[r]->ops->perturb(e->devices[r], c->perturb);
     }
+    if (e->exchange != NULL)
+        TRY(lane_exchange_meet(e->devices, c->world, note));
     TRY(engine_open_tiers(e, note));
     for (uint32_t r = 0; r < c->world; r++) {
         lane_tiers_pin(e->tiers, r, e->devices[r]);
@@ -538,6 +545,7 @@ void lane_engine_close(struct lane_engine *e) {
     lane_tiers_close(e->tiers); /* behind the devices, which may know its memory */
     if (e->collective != NULL)
         fab_mailbox_close(e->collective);
+    fab_coll_nccl_close(e->exchange);
     if (e->tokenizer != NULL)
         lane_tokenizer_close(e->tokenizer);
     if (e->has_net)

@@ -18,6 +18,8 @@ struct lane_engine;
 
 /* Where a model runs. AUTO: on a GPU where one is usable and runs the profile, else on the CPU. */
 enum lane_device { LANE_DEVICE_AUTO, LANE_DEVICE_CPU, LANE_DEVICE_CUDA };
+/* How ranks on GPUs add and gather: NCCL where each has a GPU of its own; the host's memory. */
+enum lane_exchange { LANE_EXCHANGE_AUTO, LANE_EXCHANGE_HOST, LANE_EXCHANGE_NCCL };
 
 struct lane_engine_config {
     const char *model_path; /* or, when NULL, model: borrowed, must outlive the engine */
@@ -35,11 +37,12 @@ struct lane_engine_config {
     struct act_rt *rt; /* NULL: the engine opens its own on threads */
     uint64_t seed;
     uint32_t threads;       /* CPU team; 0: cores */
-    uint32_t world;         /* CPU ranks in this process; 0: 1 */
+    uint32_t world;         /* ranks in this process; 0: 1 */
     const char *profile;    /* numerics profile by name; NULL: the default */
     uint32_t virtual_ranks; /* 0: the profile's default */
     const char *isa;        /* NULL: best */
     enum lane_device device;
+    enum lane_exchange exchange;
     /* KV budget of each rank; 0: room for 16 full contexts, at most a quarter of the memory, or of
      * what a GPU has free */
     uint64_t kv_bytes;

@@ -46,6 +46,8 @@
     M(krn_cuda_copy, krn_cuda_copy)                                                                \
     M(krn_cuda_attend, krn_cuda_attend)                                                            \
     M(krn_cuda_sum, krn_cuda_sum)                                                                  \
+    M(krn_cuda_tree, krn_cuda_tree)                                                                \
+    M(krn_cuda_beside, krn_cuda_beside)                                                            \
     M(krn_cuda_gate, krn_cuda_gate)                                                                \
     M(krn_cuda_finite, krn_cuda_finite)                                                            \
     M(krn_cuda_finish, krn_cuda_finish)                                                            \

@@ -7,13 +7,22 @@
 #include "tests/harness.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fabric/coll_mailbox.h"
+#include "fabric/coll_nccl.h"
+#include "fabric/votes.h"
 #include "gpu/device_cuda.h"
 #include "gpu/perturb.h"
 #include "kernels/cuda/draw.h"
+#include "lanes/engine_exchange.h"
 #include "tests/cuda/emulate.h"
 #include "tests/cuda/where.h"
+#include "tests/fabric/nccl_fake.h"
 #include "tests/gpu/truth.h"
 
 enum { ROWS = 70, SESSIONS = 2, PAGES = 4, SEGMENT = 64, DRAWS = 3, LENGTH = 84 };
@@ -37,39 +46,95 @@ struct rank {
 
 struct world {
     const struct rig_model *m;
-    uint32_t n;
+    uint32_t n, first, end; /* ranks; those of this process */
     struct rank rank[GPU_WORLD_MAX];
     struct fab_mailbox *box;
+    struct fab_coll_nccl *exchange; /* NULL: the host carries */
+    struct fab_votes votes;         /* on graphs: with an exchange on a GPU */
+    uint64_t replayed;
     struct gpu_round *round;
     struct gpu_limits limits;
     uint64_t number, digest;
 };
 
-static void world_open(struct world *w, const struct rig_model *m, uint32_t n) {
+/* What ranks in processes of their own share. NCCL takes two ranks on one GPU when they are
+ * processes of two hosts, as far as it can tell. */
+struct apart {
+    _Atomic bool named;
+    struct fab_nccl_id id;
+    struct fab_mailbox *box;
+};
+
+/* The fake NCCL's ranks are all of this process; the machine's, on a GPU, are one a process. */
+static void world_exchange(struct world *w, struct apart *apart) {
+    struct fab_coll_nccl_config config = {.world = w->n, .whole_floats = 4096};
+    struct status_note note = {{0}};
+    if (apart == NULL) {
+        config.nccl = nccl_fake();
+    } else {
+        rig_ok(fab_nccl_open(&config.nccl, &note), &note);
+        if (w->first == 0) {
+            ck_assert_int_eq(config.nccl->unique_id(&apart->id), FAB_NCCL_SUCCESS);
+            atomic_store(&apart->named, true);
+        }
+        while (!atomic_load(&apart->named))
+            sched_yield();
+        config.id = &apart->id;
+    }
+    rig_ok(fab_coll_nccl_open(&config, &w->exchange, &note), &note);
+}
+
+static struct fab_mailbox *box_open(uint32_t n) {
+    struct fab_mailbox *box;
     struct status_note note = {{0}};
     struct fab_mailbox_config config = {
         .world = n, .slot_floats = 1024, .deadline_ns = 60000000000u};
+    rig_ok(fab_mailbox_open(&config, &box, &note), &note);
+    return box;
+}
+
+/* Ranks [first, end) of n in this process. */
+static void world_part(struct world *w, const struct rig_model *m, uint32_t n, uint32_t first,
+                       uint32_t end, bool exchange, struct apart *apart) {
+    struct status_note note = {{0}};
+    struct gpu_device *devices[GPU_WORLD_MAX];
     memset(w, 0, sizeof *w);
+    fab_votes_open(&w->votes, n, gpu_graph_settings(GPU_GRAPHS_MAX), UINT64_MAX / 2);
     w->m = m;
     w->n = n;
-    rig_ok(fab_mailbox_open(&config, &w->box, &note), &note);
-    for (uint32_t i = 0; i < n; i++) {
+    w->first = first;
+    w->end = end;
+    w->box = apart != NULL ? apart->box : box_open(n);
+    if (exchange)
+        world_exchange(w, apart);
+    for (uint32_t i = first; i < end; i++) {
         struct gpu_device_config dc = rig_config(m, ROWS, 64, 1 + SESSIONS * PAGES, 1, NULL);
         dc.rank = i;
         dc.world = n;
         dc.collective = n > 1 ? fab_mailbox_rank(w->box, i) : NULL;
+        if (apart != NULL)
+            dc.graphs = gpu_graph_settings(GPU_GRAPHS_MAX);
+        dc.exchange = exchange ? fab_coll_nccl_rank(w->exchange, i) : NULL;
         w->limits = dc.limits;
         rig_ok(open_cuda(&dc, &w->rank[i].device, &note), &note);
+        devices[i - first] = w->rank[i].device;
         ck_assert_uint_eq(w->rank[i].device->page_bytes,
                           gpu_page_bytes(&m->model->config, &m->profile, 64, i, n));
     }
+    if (exchange)
+        rig_ok(lane_exchange_meet(devices, end - first, &note), &note);
     ck_assert_int_eq(gpu_round_new(&w->limits, n, &w->round), STATUS_OK);
 }
 
+static void world_open(struct world *w, const struct rig_model *m, uint32_t n) {
+    world_part(w, m, n, 0, n, false, NULL);
+}
+
 static void world_close(struct world *w) {
-    for (uint32_t i = 0; i < w->n; i++)
+    for (uint32_t i = w->first; i < w->end; i++)
         w->rank[i].device->ops->close(w->rank[i].device);
     gpu_round_free(w->round);
+    fab_coll_nccl_close(w->exchange);
     fab_mailbox_close(w->box);
 }
 
@@ -82,26 +147,51 @@ static void *rank_step(void *self) {
     return NULL;
 }
 
+/* The conductor's part: what a plan does with its graph, and what ranks say of it. A process that
+ * has one rank of several takes its word for the others': they see the same plans. */
+static void world_orders(struct world *w, struct gpu_plan *p) {
+    struct gpu_device *d = w->rank[w->first].device;
+    uint64_t key;
+    if (d->graphs.max == 0)
+        return;
+    p->graph_key = d->ops->graph_key(d, p);
+    p->graph_order = fab_votes_order(&w->votes, p->graph_key, w->number + 1, 0);
+    w->replayed += p->graph_order == GPU_GRAPH_LIVE;
+    while (fab_votes_drop(&w->votes, &key))
+        d->ops->graph_drop(d, key);
+}
+
+static void world_votes(struct world *w) {
+    struct gpu_device *d = w->rank[w->first].device;
+    struct gpu_graph_said said;
+    while (d->graphs.max > 0 && d->ops->graph_vote(d, &said))
+        for (uint32_t i = 0; i < w->n; i++)
+            fab_votes_word(&w->votes, i, said.key, w->number, said.word);
+}
+
 /* All ranks say the same. */
 static const struct gpu_result *world_step(struct world *w, const struct test_seq *seqs,
                                            uint32_t n) {
     struct gpu_plan *p = w->round->plan;
     test_plan_make(p, NULL, 0, seqs, n);
     p->world = w->n;
+    world_orders(w, p);
     gpu_plan_seal(p, ++w->number, w->digest);
     w->digest = p->digest;
-    for (uint32_t i = 0; i < w->n; i++) {
+    for (uint32_t i = w->first; i < w->end; i++) {
         w->rank[i].plan = p;
         w->rank[i].result = w->round->results[i];
         ck_assert_int_eq(pthread_create(&w->rank[i].thread, NULL, rank_step, &w->rank[i]), 0);
     }
-    for (uint32_t i = 0; i < w->n; i++)
+    const struct gpu_result *said = w->round->results[w->first];
+    for (uint32_t i = w->first; i < w->end; i++)
         pthread_join(w->rank[i].thread, NULL);
-    for (uint32_t i = 0; i < w->n; i++) {
+    for (uint32_t i = w->first; i < w->end; i++) {
         rig_ok(w->round->results[i]->status, &w->round->results[i]->note);
-        ck_assert_uint_eq(w->round->results[i]->drawn_digest, w->round->results[0]->drawn_digest);
+        ck_assert_uint_eq(w->round->results[i]->drawn_digest, said->drawn_digest);
     }
-    return w->round->results[0];
+    world_votes(w);
+    return said;
 }
 
 /* What a run found: rows, and those whose logits are not the oracle's. */
@@ -174,6 +264,13 @@ static void model_open(struct rig_model *m, const struct truth_shape *s, const c
     m->profile.attn_segment = SEGMENT;
 }
 
+static void any_found(const struct found found[2], const char *what, const char *profile,
+                      uint32_t n) {
+    ck_assert_msg(found[0].differ + found[1].differ == 0,
+                  "%s, %s, %u ranks: %u of %u rows alone differ, %u of %u in company", what,
+                  profile, n, found[0].differ, found[0].rows, found[1].differ, found[1].rows);
+}
+
 /* worlds: the sum of the numbers of ranks to be tried. */
 static void some_worlds(const struct truth_shape *s, const char *profile, uint32_t worlds,
                         uint64_t seed) {
@@ -188,10 +285,69 @@ static void some_worlds(const struct truth_shape *s, const char *profile, uint32
             continue;
         world_open(&w, &m, n);
         world_run(&w, truth, seed + n, found);
-        ck_assert_msg(found[0].differ + found[1].differ == 0,
-                      "%s, %s, %u ranks: %u of %u rows alone differ, %u of %u in company", s->name,
-                      profile, n, found[0].differ, found[0].rows, found[1].differ, found[1].rows);
+        any_found(found, s->name, profile, n);
         world_close(&w);
+    }
+    rig_model_close(&m);
+}
+
+/* One rank of n on this machine's GPU, in a process of its own: the oracle's bits, and shapes that
+ * return are replayed. Its exit status. */
+static int rank_alone(const struct rig_model *m, const struct truth *truth, uint64_t seed,
+                      uint32_t n, uint32_t rank, struct apart *apart) {
+    static struct world w;
+    struct found found[2];
+    uint32_t rows = 0, differ = 0;
+    char host[16];
+    snprintf(host, sizeof host, "host-%u", rank);
+    setenv("NCCL_HOSTID", host, 1);
+    setenv("NCCL_NET", "Socket", 1);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+    world_part(&w, m, n, rank, rank + 1, true, apart);
+    for (uint32_t i = 0; i < 6; i++) {
+        world_run(&w, truth, seed + i, found);
+        rows += found[0].rows + found[1].rows;
+        differ += found[0].differ + found[1].differ;
+    }
+    printf("rank %u of %u by NCCL: %u rows, %u differ, %u of %u plans replayed\n", rank, n, rows,
+           differ, (unsigned)w.replayed, (unsigned)w.number);
+    fflush(stdout);
+    world_close(&w);
+    return differ != 0 || w.replayed < 4;
+}
+
+/* n ranks that exchange by NCCL: the fake one over the emulated device; on a GPU the machine's. */
+static void exchanged_world(const struct truth_shape *s, const char *profile, uint32_t n,
+                            uint64_t seed) {
+    static struct truth truth[SESSIONS];
+    static struct rig_model m;
+    static struct world w;
+    struct found found[2];
+    pid_t child[GPU_WORLD_MAX];
+    model_open(&m, s, profile, seed);
+    any_truth(truth, &m, seed);
+    if (!where_gpu()) {
+        world_part(&w, &m, n, 0, n, true, NULL);
+        world_run(&w, truth, seed, found);
+        any_found(found, s->name, profile, n);
+        world_close(&w);
+        rig_model_close(&m);
+        return;
+    }
+    struct apart *apart =
+        mmap(NULL, sizeof *apart, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(apart, MAP_FAILED);
+    apart->box = box_open(n);
+    for (uint32_t i = 0; i < n; i++) {
+        child[i] = fork();
+        if (child[i] == 0) {
+            _exit(rank_alone(&m, truth, seed, n, i, apart));
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        int status = 0;
+        ck_assert_int_eq(waitpid(child[i], &status, 0), child[i]);
+        ck_assert_msg(status == 0, "rank %u ended with %x", i, (unsigned)status);
     }
     rig_model_close(&m);
 }
@@ -217,6 +373,49 @@ END_TEST
 
 START_TEST(portable_of_a_world) {
     some_worlds(&truth_shapes[TRUTH_MIXTURE], "portable", 2, 701);
+}
+END_TEST
+
+/* The same bits by the exchange between devices: few rows and many, logits, mixtures; on a GPU with
+ * graphs. */
+START_TEST(exchanged) {
+    exchanged_world(&truth_shapes[4], "cuda-bf16-sm90", 2, 610);
+    exchanged_world(&truth_shapes[1], "portable", 4, 611); /* bf16 rows would hide last bits */
+    if (!where_gpu()) /* eight processes on one GPU cost more than they show */
+        exchanged_world(&truth_shapes[2], "portable", 8, 612);
+    exchanged_world(&truth_shapes[TRUTH_MIXTURE], "portable", 2, 613);
+}
+END_TEST
+
+/* An exchange that brings other bits is refused before the first step, by who sent them. */
+START_TEST(flipped_exchange) {
+    struct gpu_device *devices[2];
+    struct fab_coll_nccl *c;
+    struct rig_model m;
+    struct status_note note = {{0}};
+    if (where_gpu())
+        TEST_SKIP("an NCCL that works flips nothing");
+    struct fab_coll_nccl_config nc = {.nccl = nccl_fake(), .world = 2};
+    model_open(&m, &truth_shapes[4], "portable", 5);
+    rig_ok(fab_coll_nccl_open(&nc, &c, &note), &note);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct gpu_device_config config = rig_config(&m, 8, 64, 4, 1, NULL);
+        config.rank = i;
+        config.world = 2;
+        config.collective = &(const struct gpu_collective){.rank = i, .world = 2};
+        config.exchange = fab_coll_nccl_rank(c, i);
+        rig_ok(open_cuda(&config, &devices[i], &note), &note);
+    }
+    nccl_fake_flip(true);
+    ck_assert_int_eq(lane_exchange_meet(devices, 2, &note), STATUS_DESYNC);
+    ck_assert_msg(strstr(note.text, "rank 0: what rank 1 sent") != NULL &&
+                      strstr(note.text, "--exchange host") != NULL,
+                  "%s", note.text);
+    for (uint32_t i = 0; i < 2; i++)
+        devices[i]->ops->close(devices[i]);
+    ck_assert_uint_eq(nccl_fake_live(), 0);
+    fab_coll_nccl_close(c);
+    rig_model_close(&m);
 }
 END_TEST
 
@@ -272,11 +471,16 @@ int main(void) {
     Suite *suite = suite_create("cuda/device_ranks");
     TCase *tc = tcase_create("device_ranks");
     tcase_set_timeout(tc, 600);
+    if (where_gpu()) /* first: its forks must come before the driver; else behind the self-test's */
+        tcase_add_test(tc, exchanged);
     tcase_add_test(tc, other_cores_are_refused);
+    if (!where_gpu())
+        tcase_add_test(tc, exchanged);
     tcase_add_test(tc, bf16_of_every_family);
     tcase_add_test(tc, bf16_of_every_world);
     tcase_add_test(tc, bf16_of_mixtures);
     tcase_add_test(tc, portable_of_a_world);
+    tcase_add_test(tc, flipped_exchange);
     tcase_add_test(tc, perturbed_company);
     suite_add_tcase(suite, tc);
     return test_run(suite);
