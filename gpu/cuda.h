@@ -80,7 +80,7 @@ struct cuda {
     gpu_cu_ptr_t partial, logits_part; /* world > 1 */
     gpu_cu_ptr_t gathered;             /* with an exchange: what arrives */
     uint64_t gathered_floats;
-    gpu_cu_ptr_t rope[2];              /* of all layers, of windowed ones */
+    gpu_cu_ptr_t rope[2]; /* of all layers, of windowed ones */
     gpu_cu_ptr_t tokens, bad, last, secret, image, answer;
     struct cuda_answer at;
     struct cuda_mixture mix; /* of models with experts */

@@ -48,6 +48,8 @@ static const struct {
     {"run --virtual-ranks 3 hello", 64, "3"},
     {"run --profile fast hello", 64, "portable"},
     {"run --ranks 3 hello", 64, "3 ranks were asked for"},
+    {"run --exchange quick hello", 64, "no exchange 'quick'; there are auto, nccl and host"},
+    {"run --ranks 2 --exchange nccl --device cpu hello", 64, "--exchange nccl is of ranks on GPUs"},
     {"run --isa riscv hello", 64, "riscv"},
     {"run --graphs 49 hello", 64, "--graphs is \"49\"; it is on, off or 0 to 48"},
     {"run --graphs 8 --device cpu hello", 64, "the device cpu has none"},
