@@ -39,6 +39,7 @@ enum {
     ENGINE_FREE_LOW_MAX = 32,
     ENGINE_COPY_SHARE = 48,        /* of copies that the computing thread makes, each direction */
     ENGINE_EARLY_B_S = 20000000,   /* of early copies, a second and core that computes */
+    ENGINE_CARRY_GAP_NS = 4000000, /* between parts of sessions that are carried */
     ENGINE_PENALISED_MAX = 1 << 20 /* counts in a plan */
 };
 static const uint64_t ENGINE_PIECE_NS = 250000000;
@@ -398,6 +399,13 @@ static uint64_t engine_early_gap_ns(const struct lane_engine *e) {
                : 0;
 }
 
+/* A part of a session's file costs the first thread 0.2 ms, and on a CPU that one computes. */
+static uint64_t engine_carry_gap_ns(const struct lane_engine *e) {
+    if (e->config.fake)
+        return 10 * e->config.fake_copy_ns;
+    return engine_copies_itself(e) ? ENGINE_CARRY_GAP_NS : 0;
+}
+
 static enum status engine_open_actors(struct lane_engine *e, struct status_note *note) {
     const struct lane_engine_config *c = &e->config;
     TRY(engine_check_graphs(e, note));
@@ -449,7 +457,8 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                    .host_bytes = lane_tiers_host_bytes(e->tiers),
                                    .text = lane_tiers_of(e->tiers),
                                    .free_low = engine_free_low(e),
-                                   .early_gap_ns = engine_early_gap_ns(e)};
+                                   .early_gap_ns = engine_early_gap_ns(e),
+                                   .carry_gap_ns = engine_carry_gap_ns(e)};
     TRY(ses_memory_open(&mc, &e->memory, note));
     return lane_tiers_found(e->tiers, e->memory, note);
 }

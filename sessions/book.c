@@ -568,6 +568,10 @@ const ses_page_t *ses_book_pages(const struct ses_book *b, uint32_t slot, uint32
     return s->live ? s->page : NULL;
 }
 
+uint32_t ses_book_lanes(const struct ses_book *b) {
+    return b->n_live;
+}
+
 const struct ses_trie *ses_book_trie(const struct ses_book *b) {
     return b->trie;
 }

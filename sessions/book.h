@@ -66,6 +66,8 @@ bool ses_book_wants(const struct ses_book *b);
 /* They had better wait: lanes are let in, and all that was promised to them can be had without
  * giving up a page that waits. */
 bool ses_book_may_wait(const struct ses_book *b);
+/* How many requests are let in. */
+uint32_t ses_book_lanes(const struct ses_book *b);
 /* How many pages still have to be copied, those under way included. */
 uint32_t ses_book_unsaved(const struct ses_book *b);
 /* When a copy failed none is begun until something is released or shared, or go_on. */

@@ -16,6 +16,7 @@
 #include "sessions/tiers.h"
 
 enum { MEMORY_WORLD_MAX = 8, MEMORY_FLUSHES_MAX = 8, MEMORY_FETCHES_MAX = 8 };
+enum { MEMORY_COOKIE_EARLY, MEMORY_COOKIE_CARRY };
 
 struct ses_memory {
     struct ses_memory_config config;
@@ -34,6 +35,13 @@ struct ses_memory {
     } flush[MEMORY_FLUSHES_MAX];
     uint32_t n_flushes;
     uint64_t early_ns, early_timer; /* when the next early copy may begin; 0: not armed */
+    /* Parts of sessions' files that wait for their time; when the next one may be answered. */
+    struct ses_memory_held {
+        struct ses_query *query;
+        act_id_t from;
+    } held[MEMORY_FETCHES_MAX];
+    uint32_t n_held;
+    uint64_t carry_ns;
     /* What the stores last said of themselves, and where they say it next. */
     struct {
         struct ses_store_counts known, next;
@@ -303,7 +311,7 @@ static void copy_out(struct act_ctx *ctx, struct ses_memory *m) {
         m->early_ns = now + m->config.early_gap_ns;
     bool waits = m->config.early_gap_ns > 0 && ses_book_wants(m->book) && now < m->early_ns;
     if (waits && m->early_timer == 0)
-        m->early_timer = act_timer_arm(ctx, m->early_ns - now, 0);
+        m->early_timer = act_timer_arm(ctx, m->early_ns - now, MEMORY_COOKIE_EARLY);
 }
 
 /* After anything that may have changed what the tier, or an admit that waits for it, can do. */
@@ -499,9 +507,7 @@ static void memory_on_fetched(struct act_ctx *ctx, struct ses_memory *m, act_id_
     ACT_SEND(ctx, m->fetch[i].from, ses, looked, .query = told->query);
 }
 
-static void memory_on_look(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
-                           const struct ses_look *ask) {
-    struct ses_query *q = ask->query;
+static void look(struct act_ctx *ctx, struct ses_memory *m, act_id_t from, struct ses_query *q) {
     q->page_bytes = m->config.page_bytes * m->config.key.world;
     if (q->kind == SES_QUERY_COUNT) {
         q->status = STATUS_OK;
@@ -535,6 +541,43 @@ static void memory_on_look(struct act_ctx *ctx, struct ses_memory *m, act_id_t f
     ACT_SEND(ctx, from, ses, looked, .query = q);
 }
 
+/* A part of a session's file takes as long as a round of a small model does, on the same thread:
+ * while lanes are let in, such parts come apart. True: it is answered later. */
+static bool look_waits(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                       struct ses_query *q) {
+    uint64_t now = act_now_ns(ctx);
+    if (m->config.carry_gap_ns == 0 || m->carry == NULL ||
+        (q->kind != SES_QUERY_EXPORT && q->kind != SES_QUERY_IMPORT) ||
+        ses_book_lanes(m->book) == 0 || m->n_held == MEMORY_FETCHES_MAX)
+        return false;
+    if (now >= m->carry_ns && m->n_held == 0) {
+        m->carry_ns = now + m->config.carry_gap_ns;
+        return false;
+    }
+    if (m->n_held == 0)
+        act_timer_arm(ctx, m->carry_ns - now, MEMORY_COOKIE_CARRY);
+    m->held[m->n_held++] = (struct ses_memory_held){q, from};
+    return true;
+}
+
+/* The one that has waited longest is answered. */
+static void held_go_on(struct act_ctx *ctx, struct ses_memory *m) {
+    CHECK(m->n_held > 0);
+    struct ses_memory_held first = m->held[0];
+    m->n_held--;
+    memmove(m->held, m->held + 1, m->n_held * sizeof *m->held);
+    m->carry_ns = act_now_ns(ctx) + m->config.carry_gap_ns;
+    if (m->n_held > 0)
+        act_timer_arm(ctx, m->config.carry_gap_ns, MEMORY_COOKIE_CARRY);
+    look(ctx, m, first.from, first.query);
+}
+
+static void memory_on_look(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
+                           const struct ses_look *ask) {
+    if (!look_waits(ctx, m, from, ask->query))
+        look(ctx, m, from, ask->query);
+}
+
 static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg *msg) {
     struct ses_memory *state = self;
     state->ctx = ctx;
@@ -544,7 +587,10 @@ static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg
             tally(ctx, state, r);
         break;
     case ACT_KIND_timer:
-        state->early_timer = 0;
+        if (((const struct act_timer_msg *)(const void *)msg->body)->cookie == MEMORY_COOKIE_CARRY)
+            held_go_on(ctx, state);
+        else
+            state->early_timer = 0;
         break;
     case ACT_KIND_gone: /* an asker that left does not need its answer */
         break;

@@ -35,6 +35,7 @@ struct ses_memory_config {
     /* While lanes are let in and there is room for them, one early copy begins in so much time; 0:
      * as many as may be under way. What leaves the device to make room does not wait for this. */
     uint64_t early_gap_ns;
+    uint64_t carry_gap_ns; /* the same of parts of sessions that are exported or imported */
     /* Instead of tier, tiers of the memory's own (sessions/tiers.h): slots of host memory on every
      * rank, and with n_records > 0 a store of so many records on every rank. */
     uint32_t n_slots, n_records;
