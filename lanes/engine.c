@@ -458,7 +458,9 @@ static enum status engine_open_actors(struct lane_engine *e, struct status_note 
                                    .text = lane_tiers_of(e->tiers),
                                    .free_low = engine_free_low(e),
                                    .early_gap_ns = engine_early_gap_ns(e),
-                                   .carry_gap_ns = engine_carry_gap_ns(e)};
+                                   .carry_gap_ns = engine_carry_gap_ns(e),
+                                   .say = c->say,
+                                   .say_self = c->say_self};
     TRY(ses_memory_open(&mc, &e->memory, note));
     return lane_tiers_found(e->tiers, e->memory, note);
 }

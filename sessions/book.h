@@ -76,6 +76,8 @@ void ses_book_go_on(struct ses_book *b);
 void ses_book_keep_free(struct ses_book *b, uint32_t low);
 /* The tier is done with a page that it was told to park or restore; fine: the bytes are right. */
 void ses_book_parked(struct ses_book *b, uint32_t page, bool fine);
+/* The disk does not answer (any more): the reason of what cannot be restored. */
+void ses_book_disk_silent(struct ses_book *b, bool silent);
 void ses_book_restored(struct ses_book *b, uint32_t page, bool fine);
 /* What the device page holds that is being parked. tokens: the trie's, until the next message. */
 void ses_book_describe(const struct ses_book *b, uint32_t page, struct ses_record *out);

@@ -16,7 +16,9 @@
 #include "sessions/tiers.h"
 
 enum { MEMORY_WORLD_MAX = 8, MEMORY_FLUSHES_MAX = 8, MEMORY_FETCHES_MAX = 8 };
-enum { MEMORY_COOKIE_EARLY, MEMORY_COOKIE_CARRY };
+enum { MEMORY_COOKIE_EARLY, MEMORY_COOKIE_CARRY, MEMORY_COOKIE_WATCH, SILENT_PERIODS = 3 };
+/* Longer than a disk takes to make room for a batch, which it answers for as a whole. */
+static const uint64_t SILENT_NS = 30000000000;
 
 struct ses_memory {
     struct ses_memory_config config;
@@ -42,6 +44,9 @@ struct ses_memory {
     } held[MEMORY_FETCHES_MAX];
     uint32_t n_held;
     uint64_t carry_ns;
+    uint64_t watch_timer, answered; /* of the disk; what it had answered when that was armed */
+    bool silent;
+    uint32_t unanswered; /* timers in a row in which it answered nothing */
     /* What the stores last said of themselves, and where they say it next. */
     struct {
         struct ses_store_counts known, next;
@@ -81,6 +86,8 @@ static uint32_t memory_where(void *self, uint32_t place) {
 static void memory_mark(void *self, uint32_t place, uint64_t use, bool pinned) {
     struct ses_memory *m = self;
     uint32_t number = ses_tiers_record(m->tiers, place);
+    if (ses_tiers_is_silent(m->tiers)) /* it has enough to catch up with */
+        return;
     for (uint32_t i = 0; number != SES_TIERS_NONE && i < m->config.key.world; i++)
         ACT_SEND(m->ctx, m->stores[i], ses, mark, .number = number, .use = use,
                  .flags = pinned ? SES_RECORD_PINNED : 0);
@@ -314,6 +321,39 @@ static void copy_out(struct act_ctx *ctx, struct ses_memory *m) {
         m->early_timer = act_timer_arm(ctx, m->early_ns - now, MEMORY_COOKIE_EARLY);
 }
 
+static void say_disk(struct ses_memory *m, const char *sentence) {
+    if (m->config.say != NULL)
+        m->config.say(m->config.say_self, sentence);
+}
+
+/* A disk that owes an answer is looked at from time to time. */
+static void watch_disk(struct act_ctx *ctx, struct ses_memory *m) {
+    bool silent = ses_tiers_is_silent(m->tiers);
+    if (m->silent && !silent)
+        say_disk(m, "the disk of the session store answers again");
+    m->silent = silent;
+    ses_book_disk_silent(m->book, silent);
+    if (m->watch_timer != 0 || silent || !ses_tiers_disk_owes(m->tiers))
+        return;
+    m->answered = ses_tiers_answered(m->tiers);
+    m->watch_timer = act_timer_arm(ctx, SILENT_NS / SILENT_PERIODS, MEMORY_COOKIE_WATCH);
+}
+
+static void memory_on_watch(struct ses_memory *m) {
+    m->watch_timer = 0;
+    if (ses_tiers_is_silent(m->tiers))
+        return;
+    bool heard = !ses_tiers_disk_owes(m->tiers) || m->answered != ses_tiers_answered(m->tiers);
+    m->unanswered = heard ? 0 : m->unanswered + 1;
+    if (m->unanswered < SILENT_PERIODS)
+        return;
+    m->unanswered = 0;
+    say_disk(m, "the disk of the session store has not answered for 30 seconds: it is set aside, "
+                "and sessions that only it has are computed anew");
+    ses_book_disk_silent(m->book, true);
+    ses_tiers_set_silent(m->tiers);
+}
+
 /* After anything that may have changed what the tier, or an admit that waits for it, can do. */
 static void tier_goes_on(struct act_ctx *ctx, struct ses_memory *m) {
     struct ses_answer answer;
@@ -334,6 +374,8 @@ static void tier_goes_on(struct act_ctx *ctx, struct ses_memory *m) {
         }
         tell_freed(ctx, m);
     } while (m->tiers != NULL && ses_tiers_pending(m->tiers));
+    if (m->tiers != NULL && m->config.n_records > 0)
+        watch_disk(ctx, m);
     flushes_go_on(ctx, m);
 }
 
@@ -477,6 +519,11 @@ static bool ask_store(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
     uint32_t i = 0;
     if (q->kind == SES_QUERY_EXPORT && ses_carry_export(m->carry, q, &fetch))
         return false;
+    if (ses_tiers_is_silent(m->tiers)) {
+        q->status = status_say(&q->note, STATUS_TIMEOUT,
+                               "the disk of the session store does not answer; try again later");
+        return false;
+    }
     while (i < MEMORY_FETCHES_MAX && m->fetch[i].query != NULL)
         i++;
     if (i == MEMORY_FETCHES_MAX) {
@@ -587,10 +634,16 @@ static void memory_receive(struct act_ctx *ctx, void *self, const struct act_msg
             tally(ctx, state, r);
         break;
     case ACT_KIND_timer:
-        if (((const struct act_timer_msg *)(const void *)msg->body)->cookie == MEMORY_COOKIE_CARRY)
+        switch (((const struct act_timer_msg *)(const void *)msg->body)->cookie) {
+        case MEMORY_COOKIE_CARRY:
             held_go_on(ctx, state);
-        else
+            break;
+        case MEMORY_COOKIE_WATCH:
+            memory_on_watch(state);
+            break;
+        default:
             state->early_timer = 0;
+        }
         break;
     case ACT_KIND_gone: /* an asker that left does not need its answer */
         break;

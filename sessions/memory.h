@@ -44,6 +44,10 @@ struct ses_memory_config {
     unsigned char *const *host; /* [world], until close */
     uint64_t host_bytes;
     const char *text;
+    /* Called on the memory's thread when the disk does not answer any more, and when it does again.
+     * May be NULL. */
+    void (*say)(void *self, const char *sentence);
+    void *say_self;
 };
 
 struct ses_memory;

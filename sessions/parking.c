@@ -263,6 +263,10 @@ static void count_tiers(const struct ses_book *b, struct ses_slot *s) {
     }
 }
 
+void ses_book_disk_silent(struct ses_book *b, bool silent) {
+    b->disk_silent = silent;
+}
+
 void ses_book_restored(struct ses_book *b, uint32_t id, bool fine) {
     ses_page_t page = page_under_way(b, id, SES_PAGE_RESTORING);
     struct ses_job job = b->job[id];
@@ -275,7 +279,9 @@ void ses_book_restored(struct ses_book *b, uint32_t id, bool fine) {
         uint32_t rows = job.at * b->config.page_tokens;
         s->n_good = job.at < s->n_good ? job.at : s->n_good;
         s->answer.matched = rows < s->answer.matched ? rows : s->answer.matched;
-        s->answer.reason = s->answer.matched > 0 ? SES_HIT_CUT : SES_MISS_RECORD;
+        s->answer.reason = s->answer.matched > 0 ? SES_HIT_CUT
+                           : b->disk_silent      ? SES_MISS_SILENT
+                                                 : SES_MISS_RECORD;
         lose(b, job.place);
     }
     ses_book_drop(b, job.place, SES_HOLD_JOB);

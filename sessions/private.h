@@ -101,8 +101,8 @@ struct ses_book {
     struct ses_job *job;                   /* [1 + n_pages]: of the device page under way */
     uint32_t reserved, evicted;            /* over all slots; nodes since open */
     uint32_t n_live, n_parking, n_leaving; /* all; those whose device page is to be free then */
-    uint32_t n_asked, n_ready; /* slots that were asked for; that are restored and not told of */
-    bool held_back;            /* the tier could not take a page */
+    uint32_t n_asked, n_ready;   /* slots that were asked for; that are restored and not told of */
+    bool held_back, disk_silent; /* the tier could not take a page; its disk does not answer */
     uint64_t tickets;
 };
 

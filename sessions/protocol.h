@@ -20,6 +20,7 @@ enum ses_reason {
     SES_MISS_EVICTED, /* it was known and has been evicted */
     SES_MISS_KEY,     /* the tenant has it under another key (model, profile, ...) */
     SES_MISS_RECORD,  /* it is known, but its first record in a tier was unreadable */
+    SES_MISS_SILENT,  /* it is known, but the disk that has it does not answer */
     SES_MISS_OFF,     /* the request or the operator switched reuse off */
     SES_REASONS
 };

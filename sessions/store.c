@@ -20,7 +20,8 @@ enum {
     STORE_COOKIE_RETRY = 1,
     STORE_COOKIE_SLOW = 2
 };
-static const uint64_t STORE_RETRY_NS = 1000000000, STORE_SLOW_NS = 5000000;
+static const uint64_t STORE_RETRY_NS = 1000000000, STORE_SLOW_NS = 5000000,
+                      STORE_FROZEN_NS = 300000000000;
 
 /* ---- records ---- */
 
@@ -541,12 +542,13 @@ static void store_receive(struct act_ctx *ctx, void *self, const struct act_msg 
     }
 }
 
-/* Simulation: a disk that takes its time over the next piece of work. */
+/* Simulation: a disk that takes its time over the next piece of work, or hangs. */
 static bool store_is_slow(struct act_ctx *ctx, struct ses_store *s) {
-    if (!s->slow && !s->rested && s->n_loading + s->n_gets + s->n_puts + s->n_erases > 0 &&
-        act_fault(ctx, "ses.disk_slow")) {
-        s->slow = true;
-        act_timer_arm(ctx, STORE_SLOW_NS, STORE_COOKIE_SLOW);
+    if (!s->slow && !s->rested && s->n_loading + s->n_gets + s->n_puts + s->n_erases > 0) {
+        bool frozen = act_fault(ctx, "ses.disk_frozen");
+        s->slow = frozen || act_fault(ctx, "ses.disk_slow");
+        if (s->slow)
+            act_timer_arm(ctx, frozen ? STORE_FROZEN_NS : STORE_SLOW_NS, STORE_COOKIE_SLOW);
     }
     s->rested = false;
     return s->slow;

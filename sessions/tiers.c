@@ -60,7 +60,10 @@ struct ses_tiers {
     uint32_t done_first, n_done;
     uint32_t n_dirty; /* slots with a place that is not on disk */
     uint32_t moves, restores, loads, stores, erases, reserve;
-    bool failing, probe; /* the disk refused; probe: it is asked once more */
+    bool failing, probe;    /* the disk refused; probe: it is asked once more */
+    bool silent;            /* it does not answer: it is asked for nothing until it did */
+    uint32_t *late, n_late; /* records to be erased that it was not told of meanwhile */
+    uint64_t answered;
     struct ses_tiers_counts counts;
 };
 
@@ -116,13 +119,15 @@ enum status ses_tiers_open(const struct ses_tiers_config *config, struct ses_tie
     t->slot = calloc(config->n_slots, sizeof *t->slot);
     t->record_free = config->disk ? numbers(records) : NULL;
     t->record_acks = config->disk ? calloc(records, sizeof *t->record_acks) : NULL;
+    t->late = config->disk ? calloc(records, sizeof *t->late) : NULL;
     t->slot_free = numbers(config->n_slots);
     t->wish = calloc((size_t)config->n_pages + 1, sizeof *t->wish);
     t->done = calloc((size_t)config->n_pages + 1, sizeof *t->done);
     bool fine = list_open(&t->use, config->n_slots) && list_open(&t->line, config->n_slots) &&
                 list_open(&t->ready, config->n_slots);
     if (!fine || t->place == NULL || t->slot == NULL || t->slot_free == NULL || t->wish == NULL ||
-        t->done == NULL || (config->disk && (t->record_free == NULL || t->record_acks == NULL))) {
+        t->done == NULL ||
+        (config->disk && (t->record_free == NULL || t->record_acks == NULL || t->late == NULL))) {
         ses_tiers_close(t);
         return status_say(note, STATUS_NO_MEMORY,
                           "no memory for the books of %u pages in memory and %u on disk",
@@ -149,6 +154,7 @@ void ses_tiers_close(struct ses_tiers *t) {
     free(t->done);
     free(t->wish);
     free(t->slot_free);
+    free(t->late);
     free(t->record_acks);
     free(t->record_free);
     free(t->slot);
@@ -222,7 +228,7 @@ static void slot_leave(struct ses_tiers *t, uint32_t i) {
 }
 
 static void slot_release(struct ses_tiers *t, uint32_t i) {
-    CHECK(t->slot[i].place == NONE && !t->slot[i].storing);
+    CHECK(t->slot[i].place == NONE && !t->slot[i].storing && !t->slot[i].loading);
     t->slot_free[t->n_slot_free++] = i;
 }
 
@@ -268,14 +274,17 @@ static void record_erase(struct ses_tiers *t, uint32_t record) {
     CHECK(t->record_acks[record] == 0);
     t->record_acks[record] = t->config.world;
     t->erases++;
-    t->config.out.erase(t->config.out.self, record);
+    if (t->silent)
+        t->late[t->n_late++] = record;
+    else
+        t->config.out.erase(t->config.out.self, record);
 }
 
 /* Whatever waits to be stored and may be. */
 static void store_on(struct ses_tiers *t) {
     uint32_t i;
     while ((i = t->line.first) != NONE && t->stores < SES_TIERS_STORES_MAX &&
-           t->n_record_free > 0 && (!t->failing || t->probe)) {
+           t->n_record_free > 0 && !t->silent && (!t->failing || t->probe)) {
         struct slot *s = &t->slot[i];
         t->probe = false;
         list_remove(&t->line, i);
@@ -289,12 +298,36 @@ static void store_on(struct ses_tiers *t) {
     }
 }
 
+/* One thing of all ranks' disks has ended. A disk that was silent is one again when it has answered
+ * all that it was asked. */
+static void disk_answered(struct ses_tiers *t) {
+    t->answered++;
+    if (!t->silent || ses_tiers_disk_owes(t))
+        return;
+    t->silent = false;
+    while (t->n_late > 0)
+        t->config.out.erase(t->config.out.self, t->late[--t->n_late]);
+}
+
+bool ses_tiers_disk_owes(const struct ses_tiers *t) {
+    return t->loads + t->stores > 0; /* erases wait for a disk that is full or read-only */
+}
+
+uint64_t ses_tiers_answered(const struct ses_tiers *t) {
+    return t->answered;
+}
+
+bool ses_tiers_is_silent(const struct ses_tiers *t) {
+    return t->silent;
+}
+
 void ses_tiers_erased(struct ses_tiers *t, uint32_t record) {
     CHECK(record < ses_tiers_records(&t->config) && t->record_acks[record] > 0);
     if (--t->record_acks[record] > 0)
         return;
     t->erases--;
     t->record_free[t->n_record_free++] = record;
+    disk_answered(t);
     store_on(t);
 }
 
@@ -382,18 +415,37 @@ static bool load_next(struct ses_tiers *t) {
     return true;
 }
 
+/* The bytes cannot be had: everybody who waits for them is told. */
+static void wishes_fail(struct ses_tiers *t, struct queue *wishes) {
+    while (wishes->first != 0) {
+        outcome(t, true, queue_take(t, wishes), false);
+        t->n_wishes--;
+    }
+}
+
 static void restore_on(struct ses_tiers *t) {
+    if (t->silent)
+        wishes_fail(t, &t->far);
     while (t->far.first != 0 && load_next(t))
         ;
     moves_on(t);
 }
 
-/* The bytes cannot be had: everybody who waits for them is told. */
-static void wishes_fail(struct ses_tiers *t, struct slot *s) {
-    while (s->wishes.first != 0) {
-        outcome(t, true, queue_take(t, &s->wishes), false);
-        t->n_wishes--;
+void ses_tiers_set_silent(struct ses_tiers *t) {
+    CHECK(t->config.disk && !t->silent);
+    t->silent = true;
+    t->failing = true;
+    t->counts.silences++;
+    t->counts.store_status = STATUS_TIMEOUT;
+    for (uint32_t i = 0; i < t->config.n_slots; i++) {
+        struct slot *s = &t->slot[i];
+        if (!s->loading || s->place == NONE)
+            continue;
+        t->counts.load_failed++;
+        wishes_fail(t, &s->wishes);
+        slot_leave(t, i); /* the disk may still write to it: it is free when that has ended */
     }
+    restore_on(t);
 }
 
 /* ---- what the books ask ---- */
@@ -546,6 +598,7 @@ void ses_tiers_stored(struct ses_tiers *t, uint32_t slot, enum status status) {
         return;
     s->storing = false;
     t->stores--;
+    disk_answered(t);
     bool fine = s->disk_status == STATUS_OK, wanted = s->place != NONE;
     t->failing = !fine;
     t->counts.store_status = s->disk_status;
@@ -576,11 +629,15 @@ void ses_tiers_loaded(struct ses_tiers *t, uint32_t slot, enum status status) {
         return;
     s->loading = false;
     t->loads--;
-    s->filled = s->disk_status == STATUS_OK;
+    disk_answered(t);
+    bool wanted = s->place != NONE;
+    s->filled = wanted && s->disk_status == STATUS_OK;
     t->counts.loaded += s->filled;
-    if (!s->filled) {
+    if (!wanted) {
+        slot_release(t, slot);
+    } else if (!s->filled) {
         t->counts.load_failed++;
-        wishes_fail(t, s);
+        wishes_fail(t, &s->wishes);
         slot_leave(t, slot);
         slot_release(t, slot);
     }
@@ -593,7 +650,8 @@ void ses_tiers_loaded(struct ses_tiers *t, uint32_t slot, enum status status) {
 
 /* What waits in the line with nothing under way waits for a disk that refused it. */
 bool ses_tiers_quiet(const struct ses_tiers *t) {
-    return t->moves + t->restores + t->loads + t->stores + t->n_wishes + t->n_done == 0;
+    uint32_t disk = t->silent ? 0 : t->loads + t->stores;
+    return t->moves + t->restores + disk + t->n_wishes + t->n_done == 0;
 }
 
 void ses_tiers_count(const struct ses_tiers *t, struct ses_tiers_counts *out) {
@@ -612,7 +670,7 @@ bool ses_tiers_audit(const struct ses_tiers *t, struct status_note *note) {
         with_place += s->place != NONE;
         dirty += slot_dirty(t, s);
         in_line += s->in_line;
-        orphans += s->place == NONE && s->storing;
+        orphans += s->place == NONE && (s->storing || s->loading);
         moves += s->parking + s->restoring;
         disk += s->loading + s->storing;
         fine = fine && (s->place == NONE || t->place[s->place].slot == i);

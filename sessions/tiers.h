@@ -67,6 +67,7 @@ struct ses_tiers_counts {
     uint32_t slots, slots_used, records, unsaved;          /* unsaved: slots that no disk has yet */
     uint64_t moved_out, moved_in, stored, loaded, brought; /* pages */
     uint64_t store_failed, load_failed, move_failed, no_slot;
+    uint64_t silences;        /* times that the disk was set aside because it did not answer */
     enum status store_status; /* of the last store that failed; OK when the last one was fine */
 };
 
@@ -96,6 +97,13 @@ void ses_tiers_moved(struct ses_tiers *t, uint32_t slot, enum status status);
 void ses_tiers_stored(struct ses_tiers *t, uint32_t slot, enum status status);
 void ses_tiers_loaded(struct ses_tiers *t, uint32_t slot, enum status status);
 void ses_tiers_erased(struct ses_tiers *t, uint32_t record);
+/* Does the disk have to answer a load or a store, and how often has it? Whoever has a clock sees by
+ * these that it hangs, and says so: waits for it end, what it was to read is unreadable, nothing
+ * more is asked of it and nothing waits for it, until it has answered all that it was asked. */
+bool ses_tiers_disk_owes(const struct ses_tiers *t);
+uint64_t ses_tiers_answered(const struct ses_tiers *t);
+void ses_tiers_set_silent(struct ses_tiers *t);
+bool ses_tiers_is_silent(const struct ses_tiers *t);
 /* A disk that failed is asked once more with every park; this asks now. */
 void ses_tiers_retry(struct ses_tiers *t);
 

@@ -249,6 +249,7 @@ static void out_disk(struct door_out *o, const struct ses_counts *c) {
     door_out_u64(o, "loaded", t->loaded);
     door_out_u64(o, "store_failed", t->store_failed);
     door_out_u64(o, "load_failed", t->load_failed);
+    door_out_u64(o, "silences", t->silences);
     door_out_str(o, "state", t->store_status == STATUS_OK ? "ok" : status_code(t->store_status));
     door_out_u64(o, "file_bytes", s->bytes);
     door_out_u64(o, "index_bytes", s->index_bytes);

@@ -21,7 +21,8 @@ enum {
     SERVE_LANES = 64,
     SERVE_DRAIN_S = 30,
     SERVE_DRAIN_S_MAX = 86400,
-    SERVE_CLOSE_S = 5
+    SERVE_CLOSE_S = 5,
+    SERVE_STOP_S = 60 /* a thread that a disk does not let go of is not waited for longer */
 };
 
 struct serve {
@@ -77,11 +78,11 @@ static void serve_close_late(int signal) {
     _exit(serve_code);
 }
 
-static void serve_close_soon(enum program_exit code) {
+static void serve_close_within(enum program_exit code, unsigned seconds) {
     struct sigaction act = {.sa_handler = serve_close_late};
     serve_code = code;
     sigaction(SIGALRM, &act, NULL);
-    alarm(SERVE_CLOSE_S);
+    alarm(seconds);
 }
 
 /* ---- the owner of the door ---- */
@@ -94,6 +95,7 @@ static void owner_receive(struct act_ctx *ctx, void *state, const struct act_msg
         s->status = m.status;
         s->cancelled = m.cancelled;
         s->closed = true;
+        serve_close_within(m.status == STATUS_OK ? EXIT_DONE : EXIT_INTERNAL, SERVE_STOP_S);
         act_rt_stop(act_rt_of(ctx));
     } else if (msg->kind == ACT_KIND_stop) {
         act_exit(ctx);
@@ -318,7 +320,7 @@ int program_serve(int argc, char **argv) {
     }
     serve_say_ready(&s, &e);
     code = serve_run(&s);
-    serve_close_soon(code);
+    serve_close_within(code, SERVE_CLOSE_S);
     door_stop(s.door);
     lane_engine_close(s.engine);
     door_close(s.door);

@@ -44,7 +44,7 @@ static struct {
     uint32_t busy[PLACES_MAX];  /* copies of the books that name it */
     uint32_t page_place[PAGES + 1];
     bool parking[PAGES + 1], restoring[PAGES + 1];
-    uint32_t value, parked, restored, refused, lost, erased, in_ram;
+    uint32_t value, parked, restored, refused, lost, erased, in_ram, hung;
 } w;
 
 static uint32_t below(uint32_t n) {
@@ -202,8 +202,23 @@ static void open_tiers(void) {
     EXPECT_FINE(ses_tiers_open(&config, &w.t, &note) == STATUS_OK, note);
 }
 
+/* From here on the disk is one that hangs: nobody waits for what it was asked, which comes late. */
+static void hang(void) {
+    if (ses_tiers_is_silent(w.t) || !ses_tiers_disk_owes(w.t))
+        return;
+    ses_tiers_set_silent(w.t);
+    settle();
+    w.hung++;
+    for (uint32_t p = 1; p <= PAGES; p++) { /* what a page waits for is in memory, or comes there */
+        bool parking = false;
+        for (uint32_t q = 1; q <= PAGES; q++)
+            parking = parking || (w.parking[q] && w.page_place[q] == w.page_place[p]);
+        EXPECT(!w.restoring[p] || parking || ses_tiers_where(w.t, w.page_place[p]) == SES_TIER_RAM);
+    }
+}
+
 static void one_life(uint64_t seed) {
-    uint64_t sums[] = {w.parked, w.restored, w.refused, w.lost, w.erased, w.in_ram};
+    uint64_t sums[] = {w.parked, w.restored, w.refused, w.lost, w.erased, w.in_ram, w.hung};
     memset(&w, 0, sizeof w);
     w.parked = (uint32_t)sums[0];
     w.restored = (uint32_t)sums[1];
@@ -211,6 +226,7 @@ static void one_life(uint64_t seed) {
     w.lost = (uint32_t)sums[3];
     w.erased = (uint32_t)sums[4];
     w.in_ram = (uint32_t)sums[5];
+    w.hung = (uint32_t)sums[6];
     w.rng = seed * 2 + 1;
     w.disk = seed % 4 != 0;
     w.world = 1 + seed % WORLD_MAX;
@@ -220,6 +236,8 @@ static void one_life(uint64_t seed) {
     for (uint32_t i = 0; i < 3000; i++) {
         if (below(200) == 0)
             w.broken = !w.broken && below(2) == 0;
+        if (w.disk && below(150) == 0)
+            hang();
         if (w.n_jobs > 0 && below(3) > 0)
             finish();
         else
@@ -232,7 +250,7 @@ static void one_life(uint64_t seed) {
     }
     for (uint32_t p = 1; p <= PAGES; p++)
         EXPECT(!w.parking[p] && !w.restoring[p]);
-    EXPECT(ses_tiers_quiet(w.t));
+    EXPECT(ses_tiers_quiet(w.t) && !ses_tiers_is_silent(w.t));
     for (uint32_t place = 0; place < w.places; place++)
         if (w.holds[place] != 0)
             ses_tiers_forget(w.t, place);
@@ -250,7 +268,7 @@ START_TEST(test_random_orders) {
     for (uint64_t seed = 1; seed <= 400; seed++)
         one_life(seed);
     EXPECT(w.parked > 10000 && w.restored > 10000 && w.refused > 100 && w.lost > 100 &&
-           w.erased > 1000 && w.in_ram > 1000);
+           w.erased > 1000 && w.in_ram > 1000 && w.hung > 1000);
 }
 END_TEST
 

@@ -13,3 +13,8 @@ check_PROGRAMS += tests/sim/test_early_copies
 tests_sim_test_early_copies_SOURCES = tests/sim/test_early_copies.c
 tests_sim_test_early_copies_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sim_test_early_copies_LDADD = $(RH_TEST_LDADD)
+
+check_PROGRAMS += tests/sim/test_frozen_disk
+tests_sim_test_frozen_disk_SOURCES = tests/sim/test_frozen_disk.c
+tests_sim_test_frozen_disk_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sim_test_frozen_disk_LDADD = $(RH_TEST_LDADD)
