@@ -95,9 +95,9 @@ struct cuda {
     gpu_cu_ptr_t packed[KRN_BUFS];           /* rows of H, A and G as products read them */
     gpu_cu_ptr_t tables[CUDA_TABLES], pages; /* attention's spans; page ids */
     gpu_cu_ptr_t product_work, attend_work, row_major;
+    struct cuda_blocks blocks;
     struct krn_cuda_attend_bf16 table_of[CUDA_TABLES]; /* of full and of windowed layers */
     uint32_t table_bytes;
-
     /* pinned memory */
     unsigned char *pinned, *staging, *host, *host_end; /* host: the tiers', registered, or NULL */
     float *exchange;                                   /* world > 1: what ranks add or gather */

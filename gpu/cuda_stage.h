@@ -53,6 +53,13 @@ struct cuda_mixture {
     uint32_t rows, ld_inner, ld_one;   /* of a chunk at most */
 };
 
+/* Blocked weights (blocks_cuda.h). */
+struct cuda_blocks {
+    uint64_t widened; /* device memory: a matrix of blocks, or a part of one, as bf16 tiles */
+    uint64_t bytes, most;
+    uint32_t rows; /* more rows are multiplied by it */
+};
+
 struct cuda_stage {
     enum cuda_stage_kind kind;
     union {
@@ -66,6 +73,7 @@ struct cuda_stage {
         struct krn_cuda_product_bf16 product_bf16;
         struct krn_cuda_attend_bf16 attend_bf16;
     } a;
+    uint32_t blocks;                /* PRODUCT_BF16: the type of w's units; 0: w is tiles */
     bool packs;                     /* PRODUCT_BF16: its rows are packed first */
     struct krn_cuda_rows_bf16 rows; /* how; also of LOGITS_BF16 */
     bool reduce;             /* PRODUCT, EXPERTS: into the partial sums, which `sum` closes */

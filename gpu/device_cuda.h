@@ -14,7 +14,9 @@ struct gpu_device_cuda_over {
     const struct gpu_driver *driver;
     const struct krn_cuda_image *images;
     size_t n_images;
-    bool each; /* wait for every launch: a fault names its kernel (ROUNDHOUSE_CUDA_EACH) */
+    bool each;        /* wait for every launch: a fault names its kernel (ROUNDHOUSE_CUDA_EACH) */
+    uint64_t widened; /* bytes of blocked weights that are bf16 at one time; 0: the usual */
+    uint32_t blocks_rows; /* more rows widen them; 0: the usual */
 };
 
 enum status gpu_device_cuda_open_over(const struct gpu_device_config *config,

@@ -10,7 +10,7 @@ libgpu_a_SOURCES += gpu/driver.h gpu/driver.def gpu/driver_results.def gpu/drive
 	gpu/graph.h gpu/graph.c gpu/graphs.h gpu/graphs.c \
 	gpu/perturb.h gpu/perturb.c \
 	gpu/device_cuda.h gpu/cuda.h gpu/cuda_stage.h gpu/open_cuda.c gpu/device_cuda.c gpu/pages_cuda.h gpu/pages_cuda.c gpu/pack_cuda.h \
-	gpu/pack_cuda.c gpu/pack_bf16_cuda.c gpu/image_cuda.c gpu/step_cuda.c gpu/perturb_cuda.c gpu/experts_cuda.h gpu/experts_cuda.c gpu/selftest_cuda.h \
+	gpu/pack_cuda.c gpu/pack_bf16_cuda.c gpu/blocks_cuda.h gpu/blocks_cuda.c gpu/image_cuda.c gpu/step_cuda.c gpu/perturb_cuda.c gpu/experts_cuda.h gpu/experts_cuda.c gpu/selftest_cuda.h \
 	gpu/selftest_cuda.c gpu/graphs_cuda.c gpu/graphs_cuda.h gpu/exchange_cuda.h gpu/exchange_cuda.c \
 	gpu/rates.h gpu/rates_cuda.c gpu/copies.h gpu/copies.c
 EXTRA_DIST += gpu/README.md

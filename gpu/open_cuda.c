@@ -10,11 +10,13 @@
 #include <xxhash.h>
 
 #include "actors/check.h"
+#include "gpu/blocks_cuda.h"
 #include "gpu/exchange_cuda.h"
 #include "gpu/experts_cuda.h"
 #include "gpu/graphs_cuda.h"
 #include "gpu/pages_cuda.h"
 #include "gpu/selftest_cuda.h"
+#include "kernels/cuda/product_blocks.h"
 
 /* Machine code runs on drivers of its toolkit's major version and later. */
 static uint32_t driver_least(void) {
@@ -352,6 +354,8 @@ enum status gpu_device_cuda_open_over(const struct gpu_device_config *config,
     c->limits = config->limits;
     c->model = *m;
     c->driver = over->driver;
+    c->blocks.rows = over->blocks_rows != 0 ? over->blocks_rows : KRN_BLOCKS_ROWS;
+    c->blocks.most = over->widened != 0 ? over->widened : CUDA_WIDENED;
     c->bf16 = krn_profile_gpu(&config->profile);
     c->failed_number = CUDA_NO_PLAN;
     c->heads = m->heads / config->world;

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "actors/check.h"
-#include "gpu/pack_cuda.h"
+#include "gpu/blocks_cuda.h"
 #include "kernels/approx.h"
+#include "kernels/cuda/block_unit.h"
 #include "kernels/quant/quant.h"
 
 /* Rows that any shape may launch with, whole tiles of them. */
@@ -38,6 +39,7 @@ uint64_t gpu_cuda_place_bf16(struct cuda *c, gpu_cu_ptr_t base, uint64_t at) {
     c->product_work = cut(base, &at, krn_cuda_product_bf16_work(&c->machine));
     c->attend_work = cut(base, &at, krn_cuda_attend_work(m->head_dim, CUDA_ATTEND_ITEMS));
     c->row_major = cut(base, &at, CUDA_STAGING);
+    c->blocks.widened = cut(base, &at, c->blocks.bytes);
     return at;
 }
 
@@ -96,15 +98,7 @@ static void pack_part(struct gpu_cuda_packer *p, const struct krn_tensor *t,
                                   "packing weights", p->note);
 }
 
-/* Products that become one: their ops, and this rank's part of each. */
-struct pack_group {
-    const struct krn_op *op;
-    uint32_t n_ops;
-    struct gpu_shard part[3];
-    bool gates; /* gate and up: eight rows of one, then the same eight of the other */
-};
-
-static uint32_t group_rows(const struct pack_group *g) {
+static uint32_t group_rows(const struct gpu_cuda_group *g) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->n_ops; i++)
         n += g->part[i].n;
@@ -112,7 +106,7 @@ static uint32_t group_rows(const struct pack_group *g) {
 }
 
 /* A group's weights as tiles, one matrix behind the other or woven. */
-static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct pack_group *g) {
+static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct gpu_cuda_group *g) {
     struct cuda *c = p->c;
     uint32_t k = g->part[0].k, segments = g->part[0].segments, all = group_rows(g), before = 0;
     uint64_t bytes = krn_bf16_bytes(all, k, segments);
@@ -147,17 +141,17 @@ static gpu_cu_ptr_t pack_tiles(struct gpu_cuda_packer *p, const struct pack_grou
 
 gpu_cu_ptr_t gpu_cuda_pack_tiles(struct gpu_cuda_packer *p, const struct krn_op *op,
                                  const struct gpu_shard *part) {
-    return pack_tiles(p, &(struct pack_group){.op = op, .n_ops = 1, .part = {*part}});
+    return pack_tiles(p, &(struct gpu_cuda_group){.op = op, .n_ops = 1, .part = {*part}});
 }
 
 /* Biases of a group, one vector; groups have one only where they lie side by side. */
-static gpu_cu_ptr_t pack_biases(struct gpu_cuda_packer *p, const struct pack_group *g) {
+static gpu_cu_ptr_t pack_biases(struct gpu_cuda_packer *p, const struct gpu_cuda_group *g) {
     gpu_cu_ptr_t first = 0, next;
     for (uint32_t i = 0; i < g->n_ops; i++) {
         next = gpu_cuda_pack_vector(p, g->op[i].bias, g->part[i].row0, g->part[i].n, false);
         CHECK(i == 0 || first == 0 ||
-              next == first + group_rows(&(struct pack_group){.n_ops = i,
-                                                              .part = {g->part[0], g->part[1]}}) *
+              next == first + group_rows(&(struct gpu_cuda_group){
+                                  .n_ops = i, .part = {g->part[0], g->part[1]}}) *
                                   sizeof(float));
         first = i == 0 ? next : first;
     }
@@ -169,10 +163,10 @@ static bool is_product(const struct krn_op *op, enum krn_buf src, enum krn_buf d
 }
 
 /* What op begins: Q, K, V and G, U, gate become one product where nothing is in the way. */
-static struct pack_group group_of(const struct gpu_cuda_packer *p, const struct krn_op *op,
-                                  uint32_t left) {
+static struct gpu_cuda_group group_of(const struct gpu_cuda_packer *p, const struct krn_op *op,
+                                      uint32_t left) {
     const struct cuda *c = p->c;
-    struct pack_group g = {.op = op, .n_ops = 1};
+    struct gpu_cuda_group g = {.op = op, .n_ops = 1};
     uint32_t wide = KRN_BLOCK * sizeof(float); /* floats between which vectors are aligned */
     bool qkv = left > 2 && is_product(op, op->src, KRN_BUF_Q) &&
                is_product(op + 1, op->src, KRN_BUF_K) && is_product(op + 2, op->src, KRN_BUF_V);
@@ -186,6 +180,12 @@ static struct pack_group group_of(const struct gpu_cuda_packer *p, const struct 
             gpu_shard_of(&op[i], &c->model, &c->config.profile, c->config.rank, c->config.world);
     if (g.gates && g.part[0].n % 8 != 0)
         g.gates = false;
+    for (uint32_t i = 1; i < n; i++) /* one launch reads one type of blocks */
+        if (gpu_cuda_blocks(&op[i], &g.part[i]) != gpu_cuda_blocks(op, &g.part[0]))
+            qkv = g.gates = false;
+    g.blocks = gpu_cuda_blocks(op, &g.part[0]);
+    if (qkv && g.blocks != 0 && (g.part[0].n | g.part[1].n) % KRN_UNIT_ROWS != 0)
+        qkv = false;
     for (uint32_t i = 1; qkv && i < 3; i++)
         qkv = (op[i].bias == NULL) == (op->bias == NULL) &&
               (op->bias == NULL || g.part[i - 1].n % wide == 0);
@@ -196,7 +196,7 @@ static struct pack_group group_of(const struct gpu_cuda_packer *p, const struct 
 uint32_t gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, uint32_t left,
                                struct cuda_stage *s) {
     struct cuda *c = p->c;
-    struct pack_group g = group_of(p, op, left);
+    struct gpu_cuda_group g = group_of(p, op, left);
     struct gpu_shard part = g.part[0];
     bool logits = op->dst == KRN_BUF_L, gather = logits && c->config.world > 1;
     CHECK(c->packed[op->src] != 0 || p->base == 0);
@@ -209,7 +209,8 @@ uint32_t gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *o
                                           .ldx = c->ld[op->src],
                                           .k = part.k,
                                           .segments = part.segments};
-    gpu_cu_ptr_t w = pack_tiles(p, &g), bias = pack_biases(p, &g);
+    gpu_cu_ptr_t w = g.blocks != 0 ? gpu_cuda_pack_units(p, &g) : pack_tiles(p, &g);
+    gpu_cu_ptr_t bias = pack_biases(p, &g);
     struct krn_cuda_product_bf16 *a = &s->a.product_bf16;
     *a = (struct krn_cuda_product_bf16){.x = c->packed[op->src],
                                         .w = w,
@@ -221,6 +222,7 @@ uint32_t gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *o
                                         .k_blocks = krn_bf16_blocks(part.k, part.segments),
                                         .segments = part.segments,
                                         .flags = op->add && !part.reduce ? KRN_BF16_ADD : 0};
+    s->blocks = g.blocks;
     s->reduce = part.reduce;
     if (part.reduce) {
         a->y = c->partial;
@@ -229,8 +231,10 @@ uint32_t gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *o
     }
     for (uint32_t i = 1; i < g.n_ops; i++)
         p->packed[op[i].dst] = false;
-    if (!g.gates)
+    if (!g.gates) {
+        gpu_cuda_widen_room(c, s);
         return g.n_ops;
+    }
     struct gpu_shard next =
         gpu_shard_of(&op[3], &c->model, &c->config.profile, c->config.rank, c->config.world);
     a->flags = KRN_BF16_GATE | (op[2].gelu ? (uint32_t)KRN_BF16_GATE_GELU : 0u);
@@ -239,6 +243,7 @@ uint32_t gpu_cuda_product_bf16(struct gpu_cuda_packer *p, const struct krn_op *o
     a->packed_segment = next.k / next.segments;
     a->packed_blocks = krn_bf16_blocks(next.k, next.segments);
     p->packed[KRN_BUF_G] = true;
+    gpu_cuda_widen_room(c, s);
     return 3;
 }
 

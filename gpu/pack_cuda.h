@@ -21,6 +21,15 @@ struct gpu_cuda_packer {
     bool packed[KRN_BUFS]; /* bf16: the buffer's packed rows are what stands in it */
 };
 
+/* Products that become one: their ops, and this rank's part of each. */
+struct gpu_cuda_group {
+    const struct krn_op *op;
+    uint32_t n_ops;
+    struct gpu_shard part[3];
+    bool gates;      /* gate and up: eight rows of one, then the same eight of the other */
+    uint32_t blocks; /* the type whose blocks stay; 0: bf16 tiles */
+};
+
 /* The next part of the weights. */
 gpu_cu_ptr_t gpu_cuda_take(struct gpu_cuda_packer *p, uint64_t bytes);
 /* Carries staged bytes to the device and waits, so that the staging memory is free again. */

@@ -5,6 +5,7 @@
  * then waits for its stream.
  */
 #include "actors/check.h"
+#include "gpu/blocks_cuda.h"
 #include "gpu/exchange_cuda.h"
 #include "gpu/experts_cuda.h"
 
@@ -91,6 +92,8 @@ enum status gpu_cuda_product_rows(struct cuda *c, const struct cuda_stage *s, ui
     a.rows = rows;
     if (a.n == 0) /* a rank behind a small vocabulary */
         return STATUS_OK;
+    if (s->blocks != 0)
+        return gpu_cuda_product_blocks(c, s, &a, note);
     if (!krn_cuda_product_bf16_call(&a, &c->machine, KRN_BF16_AUTO, &call))
         return status_say(note, STATUS_UNSUPPORTED, "no product of %u rows on this GPU", rows);
     return launch(c, &call, note);

@@ -11,6 +11,11 @@ libkernels_a_SOURCES += kernels/cuda/bf16_tile.h kernels/cuda/rows_bf16.h kernel
 	kernels/cuda/attend_bf16.h kernels/cuda/attend_bf16.c
 EXTRA_DIST += kernels/cuda/generic_bf16.cuh kernels/cuda/tensor.cuh kernels/cuda/finish_bf16.cuh kernels/cuda/hopper.cuh kernels/cuda/ring.cuh kernels/cuda/wgmma.cuh kernels/cuda/attend_bf16.cuh \
 	kernels/cuda/attend_narrow.cuh kernels/cuda/attend_wide.cuh
+RH_CUDA_FILES += kernels/cuda/blocks.cu kernels/cuda/product_blocks_q4_sm90a.cu kernels/cuda/product_blocks_q5_sm90a.cu \
+	kernels/cuda/product_blocks_q8_sm90a.cu
+libkernels_a_SOURCES += kernels/cuda/block_unit.h kernels/cuda/block_math.h kernels/cuda/block_value.h kernels/cuda/block_file.h kernels/cuda/block_pack.h \
+	kernels/cuda/product_blocks.h kernels/cuda/product_blocks.c
+EXTRA_DIST += kernels/cuda/product_blocks_sm90a.cuh
 RH_CUDA_FILES += kernels/cuda/embed.cu kernels/cuda/norm.cu kernels/cuda/product.cu kernels/cuda/pages.cu kernels/cuda/attend.cu \
 	kernels/cuda/experts.cu kernels/cuda/experts_bf16.cu kernels/cuda/gate.cu kernels/cuda/sum.cu kernels/cuda/final.cu kernels/cuda/draw.cu \
 	kernels/cuda/fill.cu kernels/cuda/rate_sm90a.cu

@@ -79,11 +79,15 @@ EMULATED_ALL(EMULATED_RUN)
 #define EMULATED_ENTRY(kernel, type) {#kernel, sizeof(struct type), run_##kernel, false},
 #define EMULATED_PRODUCT(kernel)                                                                   \
     {#kernel, sizeof(struct krn_cuda_product_bf16), emulated_bf16_product, true},
+#define EMULATED_BLOCK(kernel)                                                                     \
+    {#kernel, sizeof(struct krn_cuda_product_blocks), emulated_product_blocks, true},
 #define EMULATED_ATTENTION(kernel, which)                                                          \
     {#kernel, sizeof(struct krn_cuda_attend_bf16), emulated_##which, true},
 const struct emulated emulated_kernels[] = {
-    EMULATED_ALL(EMULATED_ENTRY) EMULATED_PRODUCTS(EMULATED_PRODUCT)
+    EMULATED_ALL(EMULATED_ENTRY) EMULATED_PRODUCTS(EMULATED_PRODUCT) EMULATED_BLOCKS(EMULATED_BLOCK)
         EMULATED_ATTENTIONS(EMULATED_ATTENTION){"krn_rows_bf16", sizeof(struct krn_cuda_rows_bf16),
                                                 emulated_bf16_rows, true},
+    {"krn_pack_blocks", sizeof(struct krn_cuda_pack_blocks), emulated_pack_blocks, true},
+    {"krn_widen_blocks", sizeof(struct krn_cuda_widen_blocks), emulated_widen_blocks, true},
     {"krn_experts_bf16", sizeof(struct krn_cuda_experts_bf16), emulated_bf16_experts, true}};
 const size_t emulated_kernels_n = sizeof emulated_kernels / sizeof emulated_kernels[0];

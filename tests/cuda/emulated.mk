@@ -11,8 +11,8 @@ tests_cuda_test_device_SOURCES = tests/cuda/test_device.c $(RH_CUDA_EMULATED) $(
 tests_cuda_test_device_CFLAGS = $(RH_TEST_CFLAGS)
 tests_cuda_test_device_LDADD = $(RH_TEST_LDADD)
 check_PROGRAMS += tests/cuda/test_device_ranks
-tests_cuda_test_device_ranks_SOURCES = tests/cuda/test_device_ranks.c \
-	$(RH_CUDA_EMULATED) $(RH_CPU_RIG) $(RH_NCCL_FAKE)
+tests_cuda_test_device_ranks_SOURCES = tests/cuda/test_device_ranks.c tests/kernels/scratch_dir.h \
+	$(RH_CUDA_EMULATED) $(RH_CPU_RIG) $(RH_NCCL_FAKE) $(RH_GGUF_MAKE)
 tests_cuda_test_device_ranks_CFLAGS = $(RH_TEST_CFLAGS)
 tests_cuda_test_device_ranks_LDADD = $(RH_TEST_LDADD)
 # The same programs on this machine's GPU; each skips with a plain line where there is none.

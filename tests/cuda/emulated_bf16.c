@@ -7,6 +7,7 @@
 
 #include "actors/check.h"
 #include "kernels/approx.h"
+#include "kernels/cuda/block_value.h"
 #include "kernels/oracle_rows.h"
 #include "kernels/step16.h"
 #include "tests/cuda/emulated.h"
@@ -99,6 +100,57 @@ static void bf16_product(const struct krn_cuda_product_bf16 *a) {
     free(x);
     free(w);
     free(sum);
+}
+
+static void pack_blocks(const struct krn_cuda_pack_blocks *a) {
+    for (uint32_t u = 0; u < a->units; u++)
+        for (uint32_t i = 0; i < a->blocks * KRN_UNIT_LANES; i++)
+            krn_unit_pack(a, a->type, u, i / KRN_UNIT_LANES, i % KRN_UNIT_LANES);
+}
+
+/* The rows and columns of one lane of a unit as bf16, in its tile. */
+static void widen_lane(uint32_t type, const unsigned char *unit, uint32_t lane, uint32_t row0,
+                       unsigned char *tile) {
+    const struct krn_unit_form f = krn_unit_form(type);
+    struct krn_unit_lane l = {.plane = {0}};
+    krn_unit_load(type, unit, lane, &l);
+    for (uint32_t step = 0; step < 4; step++) {
+        float factor[2], added[2];
+        for (uint32_t row = 0; row < 2; row++)
+            krn_unit_scale(f, &l, row, step, &factor[row], &added[row]);
+        uint32_t v[4];
+        krn_unit_step(type, &l, step, factor, added, v);
+        for (uint32_t r = 0; r < 4; r++)
+            memcpy(tile + krn_bf16_at(row0 + lane / 4 + 8 * (r % 2),
+                                      16 * step + 8 * (r / 2) + lane % 4 * 2),
+                   &v[r], sizeof v[r]);
+    }
+}
+
+static void widen_blocks(const struct krn_cuda_widen_blocks *a) {
+    uint32_t tiles = krn_bf16_row_tiles(a->units * KRN_UNIT_ROWS);
+    unsigned char *out = KRN_CUDA_AT(unsigned char, a->out);
+    memset(out, 0, (uint64_t)tiles * a->blocks * KRN_BF16_TILE_BYTES);
+    for (uint32_t i = 0; i < a->units * a->blocks * KRN_UNIT_LANES; i++) {
+        uint32_t at = i / KRN_UNIT_LANES, u = at / a->blocks;
+        const unsigned char *w = KRN_CUDA_AT(const unsigned char, a->w);
+        uint64_t tile = (uint64_t)(u / 4) * a->blocks + at % a->blocks;
+        widen_lane(a->type, w + at * (uint64_t)krn_unit_bytes(a->type), i % KRN_UNIT_LANES,
+                   u % 4 * KRN_UNIT_ROWS, out + tile * KRN_BF16_TILE_BYTES);
+    }
+}
+
+static void product_blocks(const struct krn_cuda_product_blocks *a) {
+    struct krn_cuda_widen_blocks wide = {
+        .w = a->p.w, .type = a->type, .units = krn_unit_rows(a->p.n), .blocks = a->p.k_blocks};
+    uint64_t tiles = krn_bf16_row_tiles(a->p.n) * (uint64_t)a->p.k_blocks;
+    struct krn_cuda_product_bf16 p = a->p;
+    void *made = malloc(tiles * KRN_BF16_TILE_BYTES);
+    CHECK(made != NULL && a->unit_bytes == krn_unit_bytes(a->type));
+    wide.out = p.w = (krn_cuda_ptr_t)made;
+    widen_blocks(&wide);
+    bf16_product(&p);
+    free(made);
 }
 
 /* Keys and values of a span's KV head as far as its last row sees, as fp32. */
@@ -204,3 +256,6 @@ EMULATED_BF16(bf16_product, krn_cuda_product_bf16, bf16_product(&a))
 EMULATED_BF16(bf16_narrow, krn_cuda_attend_bf16, bf16_attend(&a, false))
 EMULATED_BF16(bf16_wide, krn_cuda_attend_bf16, bf16_attend(&a, true))
 EMULATED_BF16(bf16_experts, krn_cuda_experts_bf16, bf16_experts(&a))
+EMULATED_BF16(pack_blocks, krn_cuda_pack_blocks, pack_blocks(&a))
+EMULATED_BF16(widen_blocks, krn_cuda_widen_blocks, widen_blocks(&a))
+EMULATED_BF16(product_blocks, krn_cuda_product_blocks, product_blocks(&a))

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/attend_bf16.h"
 #include "kernels/cuda/experts.h"
+#include "kernels/cuda/product_blocks.h"
 #include "kernels/cuda/rows_bf16.h"
 
 void emulated_bf16_rows(const void *args);
@@ -16,6 +17,9 @@ void emulated_bf16_product(const void *args);
 void emulated_bf16_narrow(const void *args);
 void emulated_bf16_wide(const void *args);
 void emulated_bf16_experts(const void *args);
+void emulated_pack_blocks(const void *args);
+void emulated_widen_blocks(const void *args);
+void emulated_product_blocks(const void *args);
 
 /* By their names in product_bf16.c and attend_bf16.c. */
 #define EMULATED_PRODUCTS(M)                                                                       \
@@ -35,6 +39,23 @@ void emulated_bf16_experts(const void *args);
     M(krn_product_bf16_many_128)                                                                   \
     M(krn_product_bf16_many_192)                                                                   \
     M(krn_product_bf16_many_256)
+#define EMULATED_BLOCKS_OF(M, type)                                                                \
+    M(krn_product_##type##_8)                                                                      \
+    M(krn_product_##type##_16)                                                                     \
+    M(krn_product_##type##_32)                                                                     \
+    M(krn_product_##type##_64)                                                                     \
+    M(krn_product_##type##_8_halves)                                                               \
+    M(krn_product_##type##_16_halves)
+#define EMULATED_BLOCKS(M)                                                                         \
+    EMULATED_BLOCKS_OF(M, q8_0)                                                                    \
+    EMULATED_BLOCKS_OF(M, q4_0)                                                                    \
+    EMULATED_BLOCKS_OF(M, q4_1)                                                                    \
+    EMULATED_BLOCKS_OF(M, q5_0)                                                                    \
+    EMULATED_BLOCKS_OF(M, q5_1)                                                                    \
+    EMULATED_BLOCKS_OF(M, q4_k)                                                                    \
+    EMULATED_BLOCKS_OF(M, q5_k)                                                                    \
+    EMULATED_BLOCKS_OF(M, q6_k)                                                                    \
+    EMULATED_BLOCKS_OF(M, iq4_nl)
 #define EMULATED_ATTENTIONS(M)                                                                     \
     M(krn_attend_bf16_narrow_64, bf16_narrow)                                                      \
     M(krn_attend_bf16_narrow_128, bf16_narrow)                                                     \

@@ -2,7 +2,8 @@
 RH_CUDA_KIT = tests/cuda/kit.c tests/cuda/kit.h
 RH_CUDA_LDADD = libgpu.a libkernels.a $(RH_ISA_LIBS) libactors.a -ldl -lpthread -lm
 RH_ATTEND_RIG = tests/cuda/attend_rig.c tests/cuda/attend_rig.h $(RH_CUDA_KIT)
-RH_GPU_TESTS = tests/cuda/test_step16 tests/cuda/test_product_bf16 tests/cuda/test_attend_bf16
+RH_GPU_TESTS = tests/cuda/test_step16 tests/cuda/test_product_bf16 tests/cuda/test_product_blocks \
+	tests/cuda/test_attend_bf16
 RH_GPU_BENCHES = tests/cuda/bench_product_bf16 tests/cuda/bench_attend_bf16
 EXTRA_PROGRAMS += $(RH_GPU_TESTS) $(RH_GPU_BENCHES)
 # Launch shapes, anywhere.
@@ -10,10 +11,16 @@ check_PROGRAMS += tests/cuda/test_shapes_bf16
 tests_cuda_test_shapes_bf16_SOURCES = tests/cuda/test_shapes_bf16.c
 tests_cuda_test_shapes_bf16_CFLAGS = $(RH_TEST_CFLAGS)
 tests_cuda_test_shapes_bf16_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/cuda/test_blocks
+tests_cuda_test_blocks_SOURCES = tests/cuda/test_blocks.c tests/kernels/kit.h tests/kernels/kit_blocks.h
+tests_cuda_test_blocks_CFLAGS = $(RH_TEST_CFLAGS)
+tests_cuda_test_blocks_LDADD = $(RH_TEST_LDADD)
 tests_cuda_test_step16_SOURCES = tests/cuda/test_step16.c tests/kernels/step16_inputs.h $(RH_CUDA_KIT)
 tests_cuda_test_step16_LDADD = $(RH_CUDA_LDADD) $(XXHASH_LIBS)
 tests_cuda_test_product_bf16_SOURCES = tests/cuda/test_product_bf16.c $(RH_CUDA_KIT)
 tests_cuda_test_product_bf16_LDADD = $(RH_CUDA_LDADD)
+tests_cuda_test_product_blocks_SOURCES = tests/cuda/test_product_blocks.c $(RH_CUDA_KIT)
+tests_cuda_test_product_blocks_LDADD = $(RH_CUDA_LDADD)
 tests_cuda_bench_product_bf16_SOURCES = tests/cuda/bench_product_bf16.c $(RH_CUDA_KIT)
 tests_cuda_bench_product_bf16_LDADD = $(RH_CUDA_LDADD)
 tests_cuda_test_attend_bf16_SOURCES = tests/cuda/test_attend_bf16.c $(RH_ATTEND_RIG)

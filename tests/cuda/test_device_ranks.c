@@ -19,17 +19,24 @@
 #include "gpu/device_cuda.h"
 #include "gpu/perturb.h"
 #include "kernels/cuda/draw.h"
+#include "kernels/quant/quant.h"
 #include "lanes/engine_exchange.h"
 #include "tests/cuda/emulate.h"
 #include "tests/cuda/where.h"
 #include "tests/fabric/nccl_fake.h"
 #include "tests/gpu/truth.h"
+#include "tests/kernels/gguf_make.h"
+#include "tests/kernels/scratch_dir.h"
 
 enum { ROWS = 70, SESSIONS = 2, PAGES = 4, SEGMENT = 64, DRAWS = 3, LENGTH = 84 };
 
+/* Weights in blocks become bf16 in small parts for more rows than this; 0: as usual. */
+static uint32_t blocks_rows;
+
 static enum status open_cuda(const struct gpu_device_config *config, struct gpu_device **out,
                              struct status_note *note) {
-    struct gpu_device_cuda_over over = {.images = emulate_images, .n_images = 1};
+    struct gpu_device_cuda_over over = {
+        .images = emulate_images, .n_images = 1, .widened = 1, .blocks_rows = blocks_rows};
     if (where_gpu())
         return gpu_device_cuda_open(config, out, note);
     over.driver = emulate_driver();
@@ -271,24 +278,62 @@ static void any_found(const struct found found[2], const char *what, const char 
                   profile, n, found[0].differ, found[0].rows, found[1].differ, found[1].rows);
 }
 
-/* worlds: the sum of the numbers of ranks to be tried. */
-static void some_worlds(const struct truth_shape *s, const char *profile, uint32_t worlds,
-                        uint64_t seed) {
+/* A model's sessions on some numbers of ranks; worlds: their sum. Closes it. */
+static void model_worlds(struct rig_model *m, const char *name, uint32_t worlds, uint64_t seed) {
     static struct truth truth[SESSIONS];
-    static struct rig_model m;
     static struct world w;
     struct found found[2];
-    model_open(&m, s, profile, seed);
-    any_truth(truth, &m, seed);
-    for (uint32_t n = 1; n <= m.profile.virtual_ranks; n *= 2) {
+    any_truth(truth, m, seed);
+    for (uint32_t n = 1; n <= m->profile.virtual_ranks; n *= 2) {
         if ((worlds & n) == 0)
             continue;
-        world_open(&w, &m, n);
+        world_open(&w, m, n);
         world_run(&w, truth, seed + n, found);
-        any_found(found, s->name, profile, n);
+        any_found(found, name, m->profile.name, n);
         world_close(&w);
     }
-    rig_model_close(&m);
+    rig_model_close(m);
+}
+
+static void some_worlds(const struct truth_shape *s, const char *profile, uint32_t worlds,
+                        uint64_t seed) {
+    static struct rig_model m;
+    model_open(&m, s, profile, seed);
+    model_worlds(&m, s->name, worlds, seed);
+}
+
+/* A model of random weights in a file whose matrices are of this type. */
+static void blocked_open(struct rig_model *m, const char *path, enum krn_dtype type) {
+    const struct krn_config c = {.vocab = 70,
+                                 .hidden = 256,
+                                 .layers = 1,
+                                 .heads = 8,
+                                 .kv_heads = 2,
+                                 .head_dim = 32,
+                                 .ffn = 512,
+                                 .context = 256,
+                                 .norm_eps = 1e-5F,
+                                 .family = "llama",
+                                 .rope = {.kind = KRN_ROPE_PLAIN, .theta = 10000}};
+    struct status_note note = {{0}};
+    struct krn_model *made = NULL, *read = NULL;
+    struct gguf_make make;
+    size_t n;
+    rig_ok(krn_model_synthetic(&c, KRN_F32, 9, &made, &note), &note);
+    gguf_begin(&make, 3, 32);
+    gguf_model_keys(&make, &c);
+    gguf_model_tensors(&make, made, type, true);
+    unsigned char *bytes = gguf_end(&make, &n);
+    FILE *f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    size_t wrote = fwrite(bytes, 1, n, f);
+    ck_assert(fclose(f) == 0 && wrote == n);
+    free(bytes);
+    krn_model_close(made);
+    rig_ok(krn_model_open(path, &read, &note), &note);
+    rig_model_wrap(m, read, 4);
+    rig_ok(krn_profile_open("cuda-bf16-sm90", &read->config, 4, &m->profile, &note), &note);
+    m->profile.attn_segment = SEGMENT;
 }
 
 /* One rank of n on this machine's GPU, in a process of its own: the oracle's bits, and shapes that
@@ -368,6 +413,26 @@ END_TEST
 START_TEST(bf16_of_mixtures) {
     some_worlds(&truth_shapes[TRUTH_MIXTURE], "cuda-bf16-sm90", 2, 650);
     some_worlds(&truth_shapes[TRUTH_SHAPES - 1], "cuda-bf16-sm90", 1, 651);
+}
+END_TEST
+
+/* Weights that stay in the blocks of their file: few rows, and more than are read from blocks. */
+START_TEST(bf16_of_blocks) {
+    static const struct {
+        enum krn_dtype type;
+        uint32_t worlds, rows;
+    } cases[] = {{KRN_Q4_K, 1, 0}, {KRN_Q8_0, 2, 8}, {KRN_Q6_K, 4, 1}, {KRN_IQ4_NL, 1, 16}};
+    char dir[64], path[128];
+    scratch_make(dir);
+    snprintf(path, sizeof path, "%s/model.gguf", dir);
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static struct rig_model m;
+        blocked_open(&m, path, cases[i].type);
+        blocks_rows = cases[i].rows;
+        model_worlds(&m, krn_format_of(cases[i].type)->word, cases[i].worlds, 800 + i);
+    }
+    blocks_rows = 0;
+    scratch_remove(dir);
 }
 END_TEST
 
@@ -480,6 +545,7 @@ int main(void) {
     tcase_add_test(tc, bf16_of_every_family);
     tcase_add_test(tc, bf16_of_every_world);
     tcase_add_test(tc, bf16_of_mixtures);
+    tcase_add_test(tc, bf16_of_blocks);
     tcase_add_test(tc, portable_of_a_world);
     tcase_add_test(tc, flipped_exchange);
     tcase_add_test(tc, perturbed_company);
