@@ -554,6 +554,20 @@ static void memory_on_fetched(struct act_ctx *ctx, struct ses_memory *m, act_id_
     ACT_SEND(ctx, m->fetch[i].from, ses, looked, .query = told->query);
 }
 
+/* A session that waits for a disk which took nothing of late: says why. */
+static void say_refusal(const struct ses_memory *m, struct ses_query *q) {
+    struct ses_tiers_counts counts = {.store_status = STATUS_OK};
+    if (m->tiers != NULL)
+        ses_tiers_count(m->tiers, &counts);
+    if (counts.store_status != STATUS_OK)
+        status_say(&q->note, STATUS_AGAIN,
+                   "%u of the session's %u pages are not on the disk, which took none of late: %s",
+                   (unsigned)q->value, (unsigned)q->limit,
+                   counts.store_status == STATUS_TOO_LARGE
+                       ? "its budget or its floor of free space leaves no room"
+                       : status_text(counts.store_status));
+}
+
 static void look(struct act_ctx *ctx, struct ses_memory *m, act_id_t from, struct ses_query *q) {
     q->page_bytes = m->config.page_bytes * m->config.key.world;
     if (q->kind == SES_QUERY_COUNT) {
@@ -583,6 +597,8 @@ static void look(struct act_ctx *ctx, struct ses_memory *m, act_id_t from, struc
         tell_freed(ctx, m);
     } else {
         ses_book_query(m->book, q);
+        if (q->kind == SES_QUERY_PIN && q->status == STATUS_AGAIN)
+            say_refusal(m, q);
         tell_freed(ctx, m);
     }
     ACT_SEND(ctx, from, ses, looked, .query = q);

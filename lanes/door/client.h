@@ -18,6 +18,10 @@ enum status door_client_open(const char *url, uint32_t resend_ms, struct door_cl
                              struct status_note *note);
 void door_client_close(struct door_client *c);
 
+/* From now on a call ends with GONE when nobody has been connected for so long (the server was
+ * killed, say); 0, as after open: it waits for a new server until its time is over. */
+void door_client_gone_after(struct door_client *c, uint32_t ms);
+
 /* Sends n bytes and waits for the answer: malloc'd, terminated, freed by the caller. TIMEOUT
  * after timeout_ms. */
 enum status door_client_call(struct door_client *c, const void *message, size_t n,

@@ -13,7 +13,7 @@
 #include "lanes/programs/ctl.h"
 #include "lanes/programs/input.h"
 
-enum { CTL_WAIT_MS = 1000, CTL_TIMEOUT_S = 10, CTL_DRAIN_MS = 86400000 };
+enum { CTL_WAIT_MS = 1000, CTL_TIMEOUT_S = 10, CTL_DRAIN_MS = 86400000, CTL_GONE_MS = 2000 };
 
 static volatile sig_atomic_t ctl_interrupted;
 
@@ -378,12 +378,13 @@ static enum program_exit ctl_command(struct ctl *c) {
         return ctl_simple(c, json_pack("{s:s, s:s}", "cmd", "cancel", "name", word), 0);
     if (o->n_args >= 2 && o->n_args <= 3 && strcmp(cmd, "read") == 0)
         return ctl_follow(c, word, number);
-    if (o->n_args <= 2 && strcmp(cmd, "drain") == 0)
-        return ctl_simple(c,
-                          word != NULL ? json_pack("{s:s, s:b, s:I}", "cmd", "drain", "wait", 1,
-                                                   "deadline_ms", (json_int_t)number * 1000)
-                                       : json_pack("{s:s, s:b}", "cmd", "drain", "wait", 1),
-                          CTL_DRAIN_MS);
+    if (o->n_args <= 2 && strcmp(cmd, "drain") == 0) {
+        json_t *m = json_pack("{s:s, s:b}", "cmd", "drain", "wait", 1);
+        if (word != NULL)
+            json_object_set_new(m, "deadline_ms", json_integer(number * 1000));
+        door_client_gone_after(c->client, CTL_GONE_MS); /* it is long to wait for nobody */
+        return ctl_simple(c, m, CTL_DRAIN_MS);
+    }
     return ctl_usage();
 }
 

@@ -186,6 +186,9 @@ START_TEST(test_unsaved) {
     pid_t pid = start_server_as("full", "--disk-floor", "100%");
     command_run(&out, "ctl --connect %s generate Once --max-tokens 70 --ignore-eos", server_url);
     ck_assert_int_eq(out.code, 0);
+    ctl(0, "session, latest", "sessions");
+    snprintf(session, sizeof session, "%.32s", strchr(out.text, '\n') + 1);
+    ctl(1, "took none of late: its budget or its floor", "sessions pin %s --timeout 1", session);
     command_run(&out, "ctl --connect %s drain 5 --json", server_url);
     ck_assert_int_eq(out.code, 0);
     ck_assert_ptr_nonnull(strstr(out.text, "\"unsaved\":2,\"why\":\""));

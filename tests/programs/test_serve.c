@@ -160,6 +160,31 @@ START_TEST(test_client_killed) {
 }
 END_TEST
 
+/* The server is killed while somebody waits for the end of its drain, who hears that. */
+START_TEST(test_killed_in_drain) {
+    char line[8192];
+    int from, ignored;
+    pid_t pid = start_server("600");
+    const char *words[] = {"ctl",          "--connect", server_url,     "generate", "Once",
+                           "--max-tokens", "4000",      "--ignore-eos", "--json",   NULL};
+    const char *drain[] = {"ctl", "--connect", server_url, "drain", NULL};
+    pid_t client = server_run(&from, words);
+    FILE *f = fdopen(from, "r");
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, f)); /* so the drain does not end by itself */
+    pid_t waits = server_run(&ignored, drain);
+    do {
+        command_run(&out, "ctl --connect %s --json ping", server_url);
+        ck_assert_int_eq(out.code, 0);
+    } while (strstr(out.text, "\"draining\":true") == NULL);
+    ck_assert_int_eq(server_end(pid, SIGKILL), 128 + SIGKILL);
+    ck_assert_int_eq(server_wait(waits), 69);
+    ck_assert(server_said("the server has gone"));
+    server_end(client, SIGKILL);
+    fclose(f);
+    close(ignored);
+}
+END_TEST
+
 START_TEST(test_refused) {
     static const struct {
         const char *args, *says;
@@ -197,6 +222,7 @@ static Suite *suite(void) {
     tcase_add_test(t, test_drain_deadline);
     tcase_add_test(t, test_second_signal);
     tcase_add_test(t, test_client_killed);
+    tcase_add_test(t, test_killed_in_drain);
     tcase_add_test(t, test_refused);
     suite_add_tcase(s, t);
     return s;
