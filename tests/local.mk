@@ -21,7 +21,7 @@ tests_include_check_SOURCES = tests/include_check.c tests/tree.c tests/tree.h te
 tests_include_check_CFLAGS = $(RH_TEST_CFLAGS)
 tests_include_check_LDADD = $(RH_TEST_LDADD)
 
-EXTRA_DIST += tests/README.md tests/run tests/stages.mk tests/run_one tests/lint tests/install_check tests/dist_check \
+EXTRA_DIST += tests/README.md tests/run tests/stages.mk tests/count tests/run_one tests/lint tests/install_check tests/dist_check \
 	tests/cross_aarch64 \
 	tests/cppcheck.suppress tests/tidy.allow tests/reference tests/planted
 

@@ -10,15 +10,22 @@
 #include "lanes/journal.h"
 #include "tests/lanes/engine_calls.h"
 
+/* Of n cases that are alike, fewer where each costs much: sanitizers, emulators. */
+static uint32_t engine_cases(uint32_t n, uint32_t small) {
+    const char *scale = getenv("RH_TEST_SCALE");
+    return scale != NULL && strcmp(scale, "small") == 0 ? small : n;
+}
+
 START_TEST(engine_resumes_at_every_offset) {
-    enum { P = 150 };
-    static uint32_t prompt[P + 1][P + 3];
+    enum { OFFSETS = 150 };
+    static uint32_t prompt[OFFSETS + 1][OFFSETS + 3];
+    const uint32_t end = engine_cases(OFFSETS, 70); /* more than a page */
     struct lane_engine_config config = engine_config();
     struct engine_test *t = engine_open(&config), *fresh = engine_open(&config);
-    engine_fill(prompt[P], P, 1);
-    engine_add(t, prompt[P], P, 3);
-    for (uint32_t k = 0; k < P; k++) { /* the first k tokens are known, then another token */
-        memcpy(prompt[k], prompt[P], k * sizeof(uint32_t));
+    engine_fill(prompt[end], end, 1);
+    engine_add(t, prompt[end], end, 3);
+    for (uint32_t k = 0; k < end; k++) { /* the first k tokens are known, then another token */
+        memcpy(prompt[k], prompt[end], k * sizeof(uint32_t));
         prompt[k][k] = 4050;
         prompt[k][k + 1] = 4051;
         engine_add(t, prompt[k], k + 2, 3);
@@ -26,7 +33,7 @@ START_TEST(engine_resumes_at_every_offset) {
     }
     engine_run(t, 1);
     engine_run(fresh, 1);
-    for (uint32_t k = 0; k < P; k++) {
+    for (uint32_t k = 0; k < end; k++) {
         const struct client_call *c = &t->call[k + 1];
         ck_assert_uint_eq(c->n_resumed, k);
         ck_assert_uint_eq(c->rows,
@@ -391,12 +398,13 @@ START_TEST(engine_draws_what_the_oracle_draws) {
     static uint32_t prompt[CASES][30], mask[4096 / 32];
     static struct krn_bias bias[3];
     static float first[2][CASES][4096];
+    const uint32_t cases = engine_cases(CASES, 8); /* each setting once at least */
     struct lane_engine_config config = engine_config();
     struct engine_test *t = engine_open(&config);
     float logprob[CASES][NEW + 16];
     for (uint32_t w = 0; w < 4096 / 32; w++)
         mask[w] = 0x5a5a5a5a ^ w * 2654435761u;
-    for (uint32_t i = 0; i < CASES; i++) {
+    for (uint32_t i = 0; i < cases; i++) {
         engine_fill(prompt[i], 30, 900 + i);
         struct client_call *c = engine_add(t, prompt[i], 6 + i, NEW);
         c->logprobs = logprob[i];
@@ -432,7 +440,7 @@ START_TEST(engine_draws_what_the_oracle_draws) {
         krn_oracle_open(lane_engine_net(t->engine), lane_engine_profile(t->engine), 128, &o, &note),
         STATUS_OK);
     static float logits[4096];
-    for (uint32_t i = 0; i < CASES; i++) {
+    for (uint32_t i = 0; i < cases; i++) {
         const struct lane_request *r = &t->call[i].request;
         uint32_t ids[64], n = r->n_prompt;
         memcpy(ids, r->prompt, n * sizeof ids[0]);
@@ -453,7 +461,7 @@ START_TEST(engine_draws_what_the_oracle_draws) {
     }
     krn_oracle_close(o);
     engine_run(t, 7);
-    for (uint32_t i = 0; i < CASES; i++) {
+    for (uint32_t i = 0; i < cases; i++) {
         ck_assert_uint_eq(t->call[i].n_new, NEW);
         ck_assert_mem_eq(t->ids[i], want[i], sizeof want[i]);
         ck_assert_mem_eq(logprob[i], want_logprob[i], sizeof want_logprob[i]);
