@@ -395,7 +395,7 @@ static uint64_t engine_early_gap_ns(const struct lane_engine *e) {
     if (e->config.fake)
         return 8 * e->config.fake_copy_ns;
     return engine_copies_itself(e)
-               ? e->devices[0]->page_bytes * 1000000000 / (ENGINE_EARLY_B_S * e->threads)
+               ? e->devices[0]->page_bytes * 1000000000 / ((uint64_t)ENGINE_EARLY_B_S * e->threads)
                : 0;
 }
 
