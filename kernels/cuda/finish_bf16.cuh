@@ -10,10 +10,8 @@
 #include "kernels/cuda/product_bf16.h"
 #include "kernels/cuda/tensor.cuh"
 
-/* exp of numerics.md 0.5. */
-static __device__ __forceinline__ float finish_exp(float x) {
-    float c = x < KRN_EXP_HI ? x : KRN_EXP_HI;
-    c = c > KRN_EXP_LO ? c : KRN_EXP_LO;
+/* exp of numerics.md 0.5 for c in [KRN_EXP_LO, KRN_EXP_HI]. */
+static __device__ __forceinline__ float finish_exp_within(float c) {
     float t = __fmaf_rn(c, KRN_EXP_LOG2E, KRN_EXP_ROUND), n = __fsub_rn(t, KRN_EXP_ROUND);
     float r = __fmaf_rn(n, -KRN_EXP_LN2_HI, c);
     r = __fmaf_rn(n, -KRN_EXP_LN2_LO, r);
@@ -22,7 +20,13 @@ static __device__ __forceinline__ float finish_exp(float x) {
     q = __fmaf_rn(q, r, KRN_EXP_C3);
     q = __fmaf_rn(q, r, KRN_EXP_C2);
     float y = __fadd_rn(__fmaf_rn(q, __fmul_rn(r, r), r), 1.0f);
-    y = __uint_as_float(__float_as_uint(y) + (__float_as_uint(t) << 23));
+    return __uint_as_float(__float_as_uint(y) + (__float_as_uint(t) << 23));
+}
+
+/* exp of numerics.md 0.5. */
+static __device__ __forceinline__ float finish_exp(float x) {
+    float c = x < KRN_EXP_HI ? x : KRN_EXP_HI;
+    float y = finish_exp_within(c > KRN_EXP_LO ? c : KRN_EXP_LO);
     y = x < KRN_EXP_LO ? 0.0f : y;
     y = x > KRN_EXP_HI ? __uint_as_float(0x7f800000) : y;
     return x != x ? x : y;
@@ -33,6 +37,47 @@ static __device__ __forceinline__ float finish_gate(float g, float u, bool gelu)
     if (gelu)
         t = __fmul_rn(g, __fmaf_rn(__fmul_rn(g, g), KRN_GELU_3, KRN_GELU_1));
     return __fmul_rn(__fdiv_rn(g, __fadd_rn(1.0f, finish_exp(-t))), u);
+}
+
+/* Where the shortest division below rounds as IEEE's does: |g| in [2^-50, 2^50), or +0; what it is
+ * divided by is 1 or more. */
+static __device__ __forceinline__ bool finish_gate_plain(float g, float d) {
+    uint32_t bits = __float_as_uint(g);
+    return ((bits << 1) - (77U << 24) < (100U << 24) || bits == 0) && d < 0x1p50f;
+}
+
+/* v = finish_gate of B pairs, bit for bit. A division as the compiler writes it may branch, so B of
+ * them follow each other; here all go side by side, and the branch is one for all that are rare.
+ * 1 + exp needs neither what exp does below its range (1 swallows it) nor its NaN: g is one too. */
+template <int B>
+static __device__ __forceinline__ void finish_gates(float (&v)[B], const float (&g)[B],
+                                                    const float (&u)[B], bool gelu) {
+    bool plain = true;
+    float d[B];
+#pragma unroll
+    for (int i = 0; i < B; i++) {
+        float t = g[i];
+        if (gelu)
+            t = __fmul_rn(t, __fmaf_rn(__fmul_rn(t, t), KRN_GELU_3, KRN_GELU_1));
+        d[i] = __fadd_rn(1.0f, finish_exp_within(fmaxf(fminf(-t, KRN_EXP_HI), KRN_EXP_LO)));
+        plain = plain && finish_gate_plain(g[i], d[i]);
+    }
+    if (plain) {
+#pragma unroll
+        for (int i = 0; i < B; i++) {
+            float r, q;
+            asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d[i]));
+            r = __fmaf_rn(r, __fmaf_rn(-d[i], r, 1.0f), r);
+            q = __fmul_rn(g[i], r);
+            q = __fmaf_rn(__fmaf_rn(-d[i], q, g[i]), r, q);
+            q = __fmaf_rn(__fmaf_rn(-d[i], q, g[i]), r, q);
+            v[i] = __fmul_rn(q, u[i]);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < B; i++)
+            v[i] = finish_gate(g[i], u[i], gelu);
+    }
 }
 
 /* Four results of row r from output o (a multiple of 4) on; `outputs` is how many there are. */

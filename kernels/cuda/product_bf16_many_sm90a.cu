@@ -136,14 +136,22 @@ static __device__ __forceinline__ void many_gate(const struct krn_cuda_product_b
     uint64_t place = krn_bf16_place(row, o8, a.packed_segment, a.packed_blocks);
     unsigned char *to = KRN_CUDA_AT(unsigned char, a.packed) + place + thread % 4 * 4;
 #pragma unroll
-    for (uint32_t i = 0; i < N / 8; i++) {
-        const float *c = acc + 4 * i;
-        uint32_t turned,
-            v = tensor_bf16x2(finish_gate(c[0], c[2], gelu), finish_gate(c[1], c[3], gelu));
-        asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(v));
+    for (uint32_t i = 0; i < N / 8; i += 4) {
+        float g[8], u[8], v[8];
+#pragma unroll
+        for (uint32_t j = 0; j < 8; j++) {
+            g[j] = acc[4 * i + j / 2 * 4 + j % 2];
+            u[j] = acc[4 * i + j / 2 * 4 + j % 2 + 2];
+        }
+        finish_gates<8>(v, g, u, gelu);
         size_t down = (size_t)(i / 8) * a.packed_blocks * KRN_BF16_TILE_BYTES;
-        if (row + i * 8 < a.rows && o8 < a.n / 2)
-            *(uint32_t *)(to + down + i % 8 * KRN_BF16_ATOM_BYTES) = turned;
+#pragma unroll
+        for (uint32_t j = 0; j < 4; j++) {
+            uint32_t turned, two = tensor_bf16x2(v[2 * j], v[2 * j + 1]);
+            asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(two));
+            if (row + (i + j) * 8 < a.rows && o8 < a.n / 2)
+                *(uint32_t *)(to + down + (i + j) % 8 * KRN_BF16_ATOM_BYTES) = turned;
+        }
     }
 }
 
