@@ -93,6 +93,11 @@ static void rig_on_erased(void *self, uint32_t number) {
 const struct ses_store_answers rig_answers = {
     .stored = rig_on_stored, .loaded = rig_on_loaded, .erased = rig_on_erased};
 
+static void rig_say(void *self, const char *sentence) {
+    (void)self;
+    rig.said += sentence[0] != 0;
+}
+
 struct ses_store_config rig_config(uint32_t model) {
     return (struct ses_store_config){.folder = rig.folder,
                                      .disk = fake_disk_open(),
@@ -107,7 +112,8 @@ struct ses_store_config rig_config(uint32_t model) {
                                      .host_bytes = RIG_HOST,
                                      .n_host = RIG_SLOTS,
                                      .piece_bytes = (rig.rng >> 40 & 1) != 0 ? 4096 : 0,
-                                     .n_numbers = RIG_NUMBERS};
+                                     .n_numbers = RIG_NUMBERS,
+                                     .say = rig_say};
 }
 
 bool rig_begin(void) {

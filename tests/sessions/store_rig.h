@@ -45,7 +45,7 @@ extern struct rig {
     uint64_t budget;  /* 0: one with room for all keys */
     bool any_version; /* whatever was once stored under a key is right */
     struct status_note note;
-    uint64_t bad_loads, good_loads, failed_puts;
+    uint64_t bad_loads, good_loads, failed_puts, said;
 } rig;
 
 extern const struct ses_store_answers rig_answers;

@@ -6,11 +6,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <lmdb.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -23,12 +24,12 @@ enum { KEPT_MOST = 1 << 20, METAS = 8192 };
 static struct shared { uint64_t at; } * shared;
 static unsigned char kept[KEPT_MOST];
 static uint64_t kept_bytes;
-static bool metas_fail;
+static bool metas_fail, read_only;
 
-/* The library's writes come here: those of its two heads can fail. */
+/* The library's writes come here: those of its two heads can fail, or all. */
 ssize_t pwrite(int fd, const void *bytes, size_t n, off_t offset) {
-    if (metas_fail && offset < METAS) {
-        errno = EIO;
+    if (read_only || (metas_fail && offset < METAS)) {
+        errno = read_only ? EROFS : EIO;
         return -1;
     }
     return syscall(SYS_pwrite64, fd, bytes, n, offset);
@@ -166,6 +167,8 @@ static void in_child(void (*work)(uint32_t what), uint32_t what, uint64_t at) {
         shared =
             mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     EXPECT(shared != MAP_FAILED);
+    if (truth == NULL) /* the folder is the parent's */
+        rig_world_begin(1);
     shared->at = at;
     fflush(stdout);
     pid_t child = fork();
@@ -324,6 +327,92 @@ START_TEST(test_folder_gone_and_back) {
 }
 END_TEST
 
+/* The file system, or only what the index is on, takes no more writes, and later does again: that is
+ * said once each, what is there is read all the while, and nothing is lost. */
+static void turns_read_only(uint32_t index_only) {
+    struct fake_disk_faults none = {.seed = 9}, faults = {.seed = 9,
+                                                          .fail_at = 1,
+                                                          .fail_for = index_only ? 0 : UINT64_MAX,
+                                                          .fail_error = EROFS};
+    struct ses_store_counts before, after;
+    running(9);
+    ses_store_count(rig.store, &before);
+    rig.said = 0;
+    fake_disk_set(&faults);
+    read_only = true;
+    rig.good_loads = 0;
+    rig_work(300);
+    rig_finish();
+    uint64_t failed = rig.failed_puts;
+    ses_store_count(rig.store, &after);
+    EXPECT(failed > 3 && rig.good_loads > 3 && after.io_errors > before.io_errors);
+    EXPECT_EQ(rig.said, 1);
+    read_only = false;
+    fake_disk_set(&none);
+    rig_work(200);
+    rig_finish();
+    EXPECT_EQ(rig.said, 2);
+    EXPECT_EQ(rig.failed_puts, failed);
+    EXPECT_EQ(rig.bad_loads, 0);
+    rig_end();
+    rig_read_back();
+}
+
+START_TEST(test_turns_read_only_and_back) {
+    in_child(turns_read_only, 0, 0);
+    in_child(turns_read_only, 1, 0);
+    rig_world_end();
+}
+END_TEST
+
+/* A command with the folder's path in DIR. */
+static int tool(const char *form) {
+    char command[400];
+    snprintf(command, sizeof command, "DIR=%s; { %s; } 2>/dev/null", rig.folder, form);
+    return system(command);
+}
+
+/* The same by a file system of its own that its kernel gives up under the store (ext4, abort). */
+static void given_up(uint32_t what) {
+    (void)what;
+    struct fake_disk_faults none = {.seed = 9};
+    rig_world_begin(9);
+    shared->at = 1;
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        tool("truncate -s 16M $DIR.image && mkfs.ext4 -q $DIR.image") != 0 ||
+        tool("mount -o loop $DIR.image $DIR") != 0)
+        return;
+    shared->at = 2;
+    running(9);
+    rig.said = rig.good_loads = 0;
+    EXPECT(tool("mount -o remount,abort $DIR") == 0);
+    rig_work(200);
+    rig_finish();
+    EXPECT(rig.failed_puts > 3 && rig.good_loads > 3);
+    EXPECT_EQ(rig.bad_loads, 0);
+    EXPECT_EQ(rig.said, 1);
+    rig_end();
+    EXPECT(tool("umount $DIR && mount -o loop $DIR.image $DIR") == 0);
+    fake_disk_set(&none);
+    rig_read_back();
+    EXPECT(truth->puts > 20);
+    EXPECT(tool("umount $DIR") == 0);
+}
+
+START_TEST(test_file_system_given_up) {
+    bool root = geteuid() == 0;
+    if (root)
+        in_child(given_up, 0, 0);
+    bool here = root && shared->at == 2;
+    if (root)
+        EXPECT(tool("rm -rf $DIR.image $DIR.gone") == 0);
+    if (truth != NULL)
+        rig_world_end();
+    if (!here)
+        TEST_SKIP("this system lets the test mount no file of its own (root, loop, mkfs.ext4)");
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("sessions/store_running");
     TCase *tcase = tcase_create("store_running");
@@ -332,6 +421,8 @@ int main(void) {
     tcase_add_test(tcase, test_damaged_in_a_batch);
     tcase_add_test(tcase, test_cut_under_changes);
     tcase_add_test(tcase, test_folder_gone_and_back);
+    tcase_add_test(tcase, test_turns_read_only_and_back);
+    tcase_add_test(tcase, test_file_system_given_up);
     suite_add_tcase(suite, tcase);
     return test_run(suite);
 }
