@@ -189,7 +189,7 @@ static bool prefix_fits(const char *path, const char *name) {
         {"sessions/", "ses_"},
         {"lanes/door/", "door_ desk_"},
         {"lanes/programs/",
-         "program_ client_ ctl_ input_ output_ options_ prove_ show_ loading_ bench_"},
+         "program_ client_ ctl_ input_ output_ options_ prove_ show_ loading_ bench_ scratch_"},
         {"lanes/text/", "lane_ text_ utf8_ jinja_"},
         {"lanes/", "lane_"},
     };

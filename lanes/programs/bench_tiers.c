@@ -6,7 +6,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "lanes/programs/bench.h"
 #include "lanes/programs/loading.h"
 #include "lanes/programs/output.h"
+#include "lanes/programs/scratch.h"
 #include "sessions/disk.h"
 
 enum {
@@ -66,7 +66,8 @@ struct tiers {
     uint64_t beside_pages; /* restored beside the decodes, and the time that took */
     double beside_s, copy_out, copy_in;
     uint32_t missed; /* measurements whose session was elsewhere than meant */
-    char folder[4096];
+    struct scratch scratch;
+    char folder[SCRATCH_PATH];
     bool direct;
     const char *disk_name;
 };
@@ -459,22 +460,11 @@ static void print(const json_t *j) {
 
 /* ---- all of it ---- */
 
-static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *walk) {
-    (void)s;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
-
 static enum status make_folder(struct tiers *t) {
     const char *tmp = getenv("TMPDIR");
     const char *base = options_text(&t->b->o, OPT_disk_cache, tmp != NULL ? tmp : "/var/tmp");
-    int n = snprintf(t->folder, sizeof t->folder, "%s/rh-bench-XXXXXX", base);
-    if (n < 0 || (size_t)n >= sizeof t->folder - 64 || mkdtemp(t->folder) == NULL) {
-        t->folder[0] = '\0';
-        return status_say(&t->b->note, STATUS_IO, "no directory can be made in %s: %s", base,
-                          strerror(errno));
-    }
+    TRY(scratch_make(&t->scratch, base, "bench", &t->b->note));
+    snprintf(t->folder, sizeof t->folder, "%s", t->scratch.folder);
     return STATUS_OK;
 }
 
@@ -599,8 +589,7 @@ enum status bench_tiers(struct bench *b) {
     enum status s = tiers_all(t);
     lane_engine_close(b->engine); /* before its directory goes */
     b->engine = NULL;
-    if (t->folder[0] != '\0')
-        nftw(t->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    scratch_remove(&t->scratch);
     free(t);
     return s;
 }

@@ -13,6 +13,7 @@
 #include "lanes/programs/input.h"
 #include "lanes/programs/options.h"
 #include "lanes/programs/output.h"
+#include "lanes/programs/scratch.h"
 
 static void prove_progress(struct prove *p, const char *what, uint64_t rows) {
     static double last;
@@ -296,15 +297,22 @@ int program_prove(int argc, char **argv) {
     struct options *o = calloc(1, sizeof *o);
     struct prove *p = calloc(1, sizeof *p);
     enum status s = o != NULL && p != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+    struct scratch scratch = {.pipe = -1};
     bool ran = false;
     if (s == STATUS_OK)
         s = options_parse(P_PROVE, argc, argv, o, &note);
     if (s == STATUS_OK)
         s = prove_settle(p, o, &note);
+    /* Its sessions are nobody's, so they are not kept among a user's. */
+    if (s == STATUS_OK && p->config.disk_cache != NULL) {
+        s = scratch_make(&scratch, p->config.disk_cache, "prove", &note);
+        p->config.disk_cache = scratch.folder;
+    }
     if (s == STATUS_OK) {
         s = prove_all(p, &note);
         ran = s == STATUS_OK;
     }
+    scratch_remove(&scratch);
     const char *json = o != NULL ? options_text(o, OPT_json, NULL) : NULL;
     if (ran && (json == NULL || strcmp(json, "-") != 0))
         prove_table(p);

@@ -2,6 +2,7 @@
  * prove passes on the model that ships and on a small one of each family, and fails on the right
  * axis when one row's addition order is changed there.
  */
+#include <dirent.h>
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -54,6 +55,16 @@ START_TEST(prove_passes_and_writes_its_receipt) {
 }
 END_TEST
 
+static int entries(const char *folder) {
+    DIR *d = opendir(folder);
+    int n = 0;
+    while (d != NULL && readdir(d) != NULL)
+        n++;
+    if (d != NULL)
+        closedir(d);
+    return n - 2; /* itself and its parent */
+}
+
 /* With tiers the memory axis goes through them: RAM, disk, and an engine that was opened anew. */
 START_TEST(prove_goes_through_the_tiers) {
     char folder[] = "/tmp/rh-prove-XXXXXX", options[256];
@@ -66,8 +77,33 @@ START_TEST(prove_goes_through_the_tiers) {
     ck_assert_int_gt(prove_number(j, "memory", "from_ram"), 0);
     ck_assert_int_eq(prove_number(j, "memory", "differ"), 0);
     json_decref(j);
+    snprintf(options, sizeof options, "%s/store", folder);
+    ck_assert_int_eq(entries(options), 0);
     snprintf(options, sizeof options, "rm -rf %s", folder);
     ck_assert_int_eq(system(options), 0);
+}
+END_TEST
+
+/* Its sessions are not left among a user's: not at the end, and not when it is interrupted or
+ * killed in the middle. */
+START_TEST(prove_leaves_nothing_behind) {
+    static const char *const ends[] = {"TERM", "KILL"};
+    char folder[] = "/tmp/rh-prove-XXXXXX", line[512];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        /* Until there are sessions on the disk. */
+        snprintf(line, sizeof line,
+                 "prove --quiet --seconds 100 --axes memory --device cpu --ram-cache 4M "
+                 "--disk-cache %s --disk-budget 512M > /dev/null 2>&1 & P=$!; "
+                 "until ls %s/rh-prove-*/segment-00001; do sleep 0.02; done > /dev/null 2>&1; "
+                 "kill -%s $(cat /proc/$P/task/$P/children); wait $P; echo $?; "
+                 "for i in $(seq 500); do [ \"$(ls -A %s)\" ] || break; sleep 0.02; done",
+                 folder, folder, ends[i], folder);
+        command_run(&prove_out, "%s", line);
+        ck_assert_int_gt(atoi(prove_out.text), 128);
+        ck_assert_int_eq(entries(folder), 0);
+    }
+    ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
 
@@ -208,6 +244,7 @@ int main(void) {
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, prove_passes_and_writes_its_receipt);
     tcase_add_test(tc, prove_goes_through_the_tiers);
+    tcase_add_test(tc, prove_leaves_nothing_behind);
     tcase_add_loop_test(tc, prove_fails_on_the_perturbed_axis, 0, PROVE_N);
     tcase_add_test(tc, prove_says_which_parts_it_had_time_for);
     tcase_add_test(tc, prove_takes_a_list_of_axes);

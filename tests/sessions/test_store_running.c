@@ -327,8 +327,8 @@ START_TEST(test_folder_gone_and_back) {
 }
 END_TEST
 
-/* The file system, or only what the index is on, takes no more writes, and later does again: that is
- * said once each, what is there is read all the while, and nothing is lost. */
+/* The file system, or only what the index is on, takes no more writes, and later does again: that
+ * is said once each, what is there is read all the while, and nothing is lost. */
 static void turns_read_only(uint32_t index_only) {
     struct fake_disk_faults none = {.seed = 9}, faults = {.seed = 9,
                                                           .fail_at = 1,
