@@ -5,6 +5,7 @@
  * than its budget, which was larger before, is moved together too; when there is no room even for
  * that, or too much lives, whole segments are given up, what is pinned in them last.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -34,10 +35,8 @@ static bool collect(void *self, const struct ses_record *r, const struct ses_whe
                     uint32_t flags) {
     struct moves *m = self;
     bool own = memcmp(r->space.key, m->store->own_key, sizeof r->space.key) == 0;
-    if ((m->segment != 0 && where->segment != m->segment) || (m->others && own))
+    if (where->segment != m->segment || (m->others && own))
         return true;
-    if (m->segment == 0) /* the first one says which segment */
-        m->segment = where->segment;
     if (m->others && m->n == OTHERS_MAX) /* the rest the next time */
         return false;
     if (m->n == m->max) {
@@ -147,9 +146,60 @@ static void follow(struct ses_store *s, const struct moves *all) {
     }
 }
 
-/* Records of other keys give way, those of the segment that is first in the index. */
+/* Where records of other keys lie, and which of those segments somebody pinned something in. */
+struct foreign {
+    const struct ses_store *store;
+    unsigned char segment[SES_SEGMENTS_MAX];
+};
+enum { FOREIGN_HERE = 1, FOREIGN_PINNED = 2 };
+
+static bool look_foreign(void *self, const struct ses_record *r, const struct ses_where *where,
+                         uint32_t flags) {
+    struct foreign *f = self;
+    bool own = memcmp(r->space.key, f->store->own_key, sizeof r->space.key) == 0;
+    if (!own && where->segment < SES_SEGMENTS_MAX)
+        f->segment[where->segment] |=
+            FOREIGN_HERE | ((flags & SES_RECORD_PINNED) != 0 ? FOREIGN_PINNED : 0);
+    return true;
+}
+
+/* The segment that was written first of those with records of other keys, whose orders of use say
+ * nothing about each other; one without pins if there is any. 0: none. */
+static uint32_t oldest_foreign(struct ses_store *s) {
+    struct status_note note;
+    uint64_t bad = 0;
+    uint32_t oldest = 0;
+    struct foreign *f = calloc(1, sizeof *f);
+    if (f == NULL)
+        return 0;
+    f->store = s;
+    enum status status = ses_index_each(s->index, f, look_foreign, &bad, &note);
+    for (unsigned pinned = 0; status == STATUS_OK && pinned <= FOREIGN_PINNED && oldest == 0;
+         pinned += FOREIGN_PINNED)
+        for (uint32_t n = 1; n < SES_SEGMENTS_MAX && oldest == 0; n++)
+            if (f->segment[n] == (FOREIGN_HERE | pinned))
+                oldest = n;
+    free(f);
+    return oldest;
+}
+
+static void say_gave_way(struct ses_store *s, uint32_t n) {
+    char text[192];
+    if (s->counts.others_dropped == 0 && n > 0 && s->config.say != NULL) {
+        snprintf(text, sizeof text,
+                 "the session store is full: stored pages of other models or settings give way, "
+                 "%u now; disk.others_dropped of the statistics counts them",
+                 n);
+        s->config.say(s->config.say_self, text);
+    }
+    s->counts.others_dropped += n;
+}
+
+/* Records of other keys give way, those of the oldest segment. */
 static bool evict_others(struct ses_store *s) {
-    struct moves all = {.store = s, .others = true};
+    struct moves all = {.store = s, .segment = oldest_foreign(s), .others = true};
+    if (all.segment == 0)
+        return false;
     struct status_note note;
     uint64_t bad = 0;
     enum status status = ses_index_each(s->index, &all, collect, &bad, &note);
@@ -162,18 +212,20 @@ static bool evict_others(struct ses_store *s) {
         ses_index_abort(s->index);
     for (uint32_t i = 0; done && i < all.n; i++)
         ses_files_drop(s->files, &all.move[i].from);
-    if (done)
+    if (done) {
         ses_files_remove_empty(s->files);
+        say_gave_way(s, all.n);
+    }
     moves_free(&all);
     return done;
 }
 
-bool ses_store_compact(struct ses_store *s) {
+bool ses_store_compact(struct ses_store *s, bool give_up) {
     uint64_t record = (uint64_t)s->blocks * SES_DISK_BLOCK;
     struct moves all = {.store = s, .segment = ses_files_victim(s->files, record)};
     if (all.segment == 0 && evict_others(s))
         return true;
-    if (all.segment == 0 && ses_files_over(s->files))
+    if (all.segment == 0 && give_up && ses_files_over(s->files))
         all.segment = ses_files_victim(s->files, 0);
     if (all.segment == 0)
         return false;

@@ -282,6 +282,10 @@ bool ses_files_over(const struct ses_space_files *f) {
     return !may_grow(f, true);
 }
 
+bool ses_files_excess(const struct ses_space_files *f) {
+    return f->bytes > f->config.budget;
+}
+
 bool ses_files_fits(const struct ses_space_files *f, uint32_t blocks) {
     uint64_t bytes = (uint64_t)blocks * SES_DISK_BLOCK;
     return bytes <= f->config.segment_bytes &&

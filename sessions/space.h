@@ -47,6 +47,8 @@ void ses_files_remove_empty(struct ses_space_files *f);
 uint32_t ses_files_victim(const struct ses_space_files *f, uint64_t gain);
 /* More is here than the budget, which was larger before, allows with a segment to move to. */
 bool ses_files_over(const struct ses_space_files *f);
+/* More is here than the budget. */
+bool ses_files_excess(const struct ses_space_files *f);
 /* A record of so many blocks has room, or would have it in a segment that the budget allows to be
  * begun for compaction, or that is needed to move together what is here of a larger one. */
 bool ses_files_fits(const struct ses_space_files *f, uint32_t blocks);

@@ -325,7 +325,7 @@ static void puts_end(struct ses_store *s, uint32_t n, enum status status) {
 static uint32_t puts_begin(struct ses_store *s, uint32_t n, struct status_note *note) {
     uint64_t record = (uint64_t)s->blocks * SES_DISK_BLOCK;
     for (int i = 0; i < COMPACTIONS_MAX && n > 0 && ses_files_tight(s->files, n * record); i++)
-        if (!ses_store_compact(s))
+        if (!ses_store_compact(s, true))
             break;
     for (uint32_t i = 0; i < n; i++) {
         s->put[i].status = put_begin(s, &s->put[i], note);
@@ -386,6 +386,17 @@ static void batch(struct ses_store *s) {
     puts_end(s, n, status);
     if (status == STATUS_OK)
         ses_files_remove_empty(s->files);
+    s->shrunk = false;
+}
+
+/* Nothing is asked: a store that is larger than its budget, which was larger before, shrinks by a
+ * segment, without giving up any of its own that lives. */
+static bool shrink(struct ses_store *s) {
+    if (s->stopping || s->shrunk)
+        return false;
+    s->shrunk =
+        !ses_files_excess(s->files) || !ses_index_usable(s->index) || !ses_store_compact(s, false);
+    return !s->shrunk;
 }
 
 bool ses_store_cycle(struct ses_store *s) {
@@ -398,6 +409,8 @@ bool ses_store_cycle(struct ses_store *s) {
         batch(s);
     else if (s->n_loading > 0)
         op_reap(s);
+    else if (shrink(s))
+        return true;
     return s->n_loading + s->n_gets + s->n_puts > 0 || s->again ||
            (s->n_erases > 0 && !s->erases_wait);
 }
@@ -533,6 +546,7 @@ static void store_receive(struct act_ctx *ctx, void *self, const struct act_msg 
     }
     case ACT_KIND_stop:
         ses_store_marks_now(s);
+        s->stopping = true;
         while (ses_store_cycle(s)) /* what was asked is done, or fails */
             ;
         act_exit(ctx);

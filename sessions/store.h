@@ -64,7 +64,8 @@ struct ses_store_counts {
     uint64_t found, found_other, orphans;
     uint64_t rebuilt, salvaged; /* indexes made anew from the segments, and records in them */
     uint64_t bytes, index_bytes;
-    uint64_t marks; /* entries whose use or flags were written anew */
+    uint64_t others_dropped; /* records of other keys that gave way */
+    uint64_t marks;          /* entries whose use or flags were written anew */
 };
 void ses_store_counts_add(struct ses_store_counts *sum, const struct ses_store_counts *one);
 

@@ -99,8 +99,9 @@ struct ses_store {
     struct store_found *other; /* first pages under other keys */
     uint32_t n_other, other_max;
     bool failing;
-    bool again;     /* the batch at hand is made a second time, with a healed index */
-    uint32_t heals; /* of an index that was left inside the library */
+    bool stopping, shrunk; /* shrunk: to the budget, or as far as that goes now */
+    bool again;            /* the batch at hand is made a second time, with a healed index */
+    uint32_t heals;        /* of an index that was left inside the library */
     act_id_t memory;
     struct act_ctx *ctx;
     uint64_t timer;
@@ -135,8 +136,9 @@ enum status ses_store_commit(struct ses_store *s, struct status_note *note);
 void ses_store_beside(const struct ses_store *s, void *self,
                       void (*each)(void *self, struct ses_index *x, const char *path));
 void ses_store_others_close(struct ses_store *s);
-/* Moves what lives in the sparsest segment; true when that made room. */
-bool ses_store_compact(struct ses_store *s);
+/* Moves what lives in the sparsest segment; true when that made room. give_up: or gives up one of
+ * this key's own that all lives, when more is here than the budget allows. */
+bool ses_store_compact(struct ses_store *s, bool give_up);
 void ses_store_remember(struct ses_store *s, uint32_t number, const struct ses_record *r,
                         const struct ses_where *where, uint32_t flags);
 

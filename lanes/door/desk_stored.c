@@ -259,6 +259,7 @@ static void out_disk(struct door_out *o, const struct ses_counts *c) {
     door_out_u64(o, "compactions", s->compactions);
     door_out_u64(o, "moved", s->moved);
     door_out_u64(o, "dropped", s->dropped);
+    door_out_u64(o, "others_dropped", s->others_dropped);
     door_out_u64(o, "refused", s->refused);
     door_out_object(o, "errors");
     door_out_u64(o, "io", s->io_errors);

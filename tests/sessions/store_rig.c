@@ -235,7 +235,7 @@ void rig_world_begin(uint64_t seed) {
     rig.rng = seed * 2 + 1;
     rig.settled = false;
     rig.budget = 0;
-    rig.bad_loads = rig.good_loads = rig.failed_puts = 0;
+    rig.bad_loads = rig.good_loads = rig.failed_puts = rig.said = 0;
 }
 
 void rig_world_end(void) {

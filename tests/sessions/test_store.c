@@ -166,6 +166,10 @@ START_TEST(test_smaller_budget) {
         rig_end();
         rig.budget = BUDGET;
         EXPECT(rig_begin());
+        rig_finish(); /* nobody asks for anything: what lives and fits is moved together */
+        ses_store_count(rig.store, &counts);
+        EXPECT(full ? counts.moved == 0 : counts.bytes <= BUDGET && counts.moved > 0);
+        EXPECT_EQ(counts.dropped, 0);
         uint32_t tries = 0;
         for (uint32_t key = NEW; key < RIG_KEYS; key++) {
             for (; truth->key[key].state != KEY_HELD; tries++) {
@@ -503,6 +507,49 @@ START_TEST(test_other_keys) {
 }
 END_TEST
 
+/* In a full store what was written first of another model gives way, but for what is pinned there,
+ * and that is counted and said. */
+START_TEST(test_others_give_way) {
+    enum { SEGMENT = 4 * (4096 + RIG_HOST), THEIRS = 24, OURS = 12 };
+    struct fake_disk_faults none = {.seed = 7};
+    struct ses_store_counts counts;
+    struct ses_key key = rig_key(2);
+    const struct ses_store_answers to = {.stored = on_acked};
+    rig_world_begin(7);
+    fake_disk_set(&none);
+    EXPECT(rig_begin());
+    for (uint32_t k = 0; k < THEIRS; k++)
+        rig_put(k);
+    ses_store_mark(rig.store, truth->key[1].number, 0, SES_RECORD_PINNED);
+    rig_finish();
+    rig_end();
+    struct ses_store_config c = rig_config(2);
+    c.budget = 9 * SEGMENT;
+    rig.said = acked = 0;
+    EXPECT_FINE(ses_store_open(&c, &rig.store, &rig.note) == STATUS_OK, rig.note);
+    EXPECT_FINE(ses_store_settle(rig.store, &rig.note) == STATUS_OK, rig.note);
+    ses_store_answer_to(rig.store, &to);
+    for (uint32_t i = 0; i < OURS; i++) {
+        struct ses_record r = {.space = ses_space_of(&key, 0),
+                               .name = {{i + 1, i}},
+                               .n_tokens = 1,
+                               .tokens = rig.tokens[0]};
+        ses_store_put(rig.store, &r, i, 0);
+        rig_finish();
+    }
+    ses_store_count(rig.store, &counts);
+    EXPECT(counts.bytes <= c.budget && acked == OURS && counts.others_dropped == 8);
+    EXPECT_EQ(rig.said, 1);
+    rig_end();
+    truth->counts.dropped = 8;
+    EXPECT(rig_begin());
+    for (uint32_t k = 0; k < THEIRS; k++) /* all but those of the second and third segment */
+        EXPECT(truth->key[k].state == (k / 4 == 1 || k / 4 == 2 ? KEY_ABSENT : KEY_HELD));
+    rig_end();
+    rig_world_end();
+}
+END_TEST
+
 /* Use and pins are there after a restart: a changed pin at once, use with what is committed next,
  * whatever a compaction moved meanwhile. */
 START_TEST(test_marks) {
@@ -672,6 +719,7 @@ int main(void) {
     tcase_add_test(tcase, test_format_heals);
     tcase_add_test(tcase, test_other_directories);
     tcase_add_test(tcase, test_other_keys);
+    tcase_add_test(tcase, test_others_give_way);
     tcase_add_test(tcase, test_marks);
     tcase_add_test(tcase, test_others);
     suite_add_tcase(suite, tcase);
