@@ -67,6 +67,8 @@ struct krn_config {
     bool has_sampling; /* defaults from generation_config.json */
     float temperature, top_p;
     uint32_t top_k;
+    bool fp8;              /* matrices in files of safetensors may be F8_E4M3 with scales */
+    uint32_t fp8_block[2]; /* rows and columns that share a scale; 0: a scale a row or a matrix */
 };
 
 struct krn_model {

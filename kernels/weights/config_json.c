@@ -11,6 +11,7 @@
 
 #include "kernels/families/registry.h"
 #include "kernels/rowfn.h"
+#include "kernels/weights/fp8.h"
 #include "kernels/weights/json.h"
 
 /* A double outside float's range has no defined conversion. */
@@ -297,14 +298,6 @@ static void refuse_unsupported(struct krn_fields *f, const struct dialect *d) {
         if (krn_field(f, d->refused[i]) != NULL && !json_is_false(krn_field(f, d->refused[i])))
             krn_field_fault(f, STATUS_BAD_MODEL, d->refused[i],
                             "is set; this build does not know that in this family");
-    const json_t *quantization = krn_field(f, "quantization_config");
-    if (quantization != NULL) {
-        const json_t *method = json_object_get(quantization, "quant_method");
-        const char *name = json_is_string(method) ? json_string_value(method) : "unnamed";
-        krn_field_fault(f, STATUS_BAD_MODEL, "quantization_config",
-                        "asks for %s; this build knows F32, F16 and BF16 weights",
-                        krn_quote(quoted, name));
-    }
     if (krn_field_number_or(f, "partial_rotary_factor", 1.0) != 1.0)
         krn_field_fault(f, STATUS_BAD_MODEL, "partial_rotary_factor",
                         "is not 1; this build rotates whole heads");
@@ -608,6 +601,7 @@ enum status krn_config_parse(const char *file, const void *json, size_t n,
     read_family(&f, &c);
     const struct dialect *d = dialect_of(c.family);
     refuse_unsupported(&f, d);
+    krn_fp8_config(&f, &c);
     read_shape(&f, d, &c);
     read_rope(&f, d, &c);
     read_bos(&f, &c);

@@ -3,7 +3,7 @@ libkernels_a_SOURCES += kernels/model.h kernels/profile.h kernels/rowfn.h kernel
 	kernels/weights/json.h kernels/weights/json.c kernels/weights/file.h kernels/weights/file.c \
 	kernels/weights/safetensors.h kernels/weights/safetensors.c \
 	kernels/weights/config_json.h kernels/weights/config_json.c \
-	kernels/weights/shards.h kernels/weights/shards.c kernels/weights/store.h kernels/weights/store.c \
+	kernels/weights/fp8.h kernels/weights/fp8.c kernels/weights/shards.h kernels/weights/shards.c kernels/weights/store.h kernels/weights/store.c \
 	kernels/weights/gguf.h kernels/weights/gguf.c kernels/weights/gguf_fields.c \
 	kernels/weights/gguf_arch.h kernels/weights/gguf_arch.c \
 	kernels/weights/gguf_model.h kernels/weights/gguf_config.c kernels/weights/gguf_model.c \

@@ -10,6 +10,7 @@
 
 #include "kernels/model.h"
 #include "kernels/weights/config_json.h"
+#include "kernels/weights/fp8.h"
 #include "kernels/weights/gguf_model.h"
 #include "kernels/weights/json.h"
 #include "kernels/weights/shards.h"
@@ -118,12 +119,17 @@ static void count(const struct krn_shards *shards, struct totals *t) {
     }
 }
 
-static enum status adopt(struct krn_model *model, const struct krn_file *file,
-                         const struct krn_entry *e, char **names, struct status_note *note) {
+static enum status adopt(struct krn_model *model, const struct krn_shards *shards,
+                         const struct krn_file *file, const struct krn_entry *e, char **names,
+                         struct status_note *note) {
     struct krn_store *store = model->store;
+    if (krn_fp8_is_scale(&model->config, shards, e))
+        return STATUS_OK;
     size_t name_bytes = strlen(e->name) + 1;
     const char *name = memcpy(*names, e->name, name_bytes);
     *names += name_bytes;
+    if (krn_fp8_is(&model->config, e))
+        return krn_fp8_widen(model, shards, store->files, file, e, name, note);
     if (!e->usable) {
         store->unusable[store->n_unusable++] = (struct krn_unusable){
             .name = name, .dtype = e->dtype, .n_dims = e->n_dims, .bytes = e->bytes};
@@ -159,7 +165,8 @@ static enum status fill(struct krn_model *model, struct krn_shards *shards,
         return status_say(note, STATUS_NO_MEMORY, "no memory for the tensors' names");
     for (uint32_t s = 0; s < shards->n; s++)
         for (uint32_t i = 0; i < shards->tables[s].n; i++)
-            TRY(adopt(model, &store->files[s], &shards->tables[s].entries[i], &names, note));
+            TRY(adopt(model, shards, &store->files[s], &shards->tables[s].entries[i], &names,
+                      note));
     return krn_store_seal(model, note);
 }
 
@@ -181,8 +188,9 @@ static enum status directory_open(const char *path, struct krn_model **out,
                        (unsigned long long)(totals.tensors + totals.unusable), KRN_TENSORS_MAX);
         goto out;
     }
-    model = krn_store_new((uint32_t)totals.tensors, shards.n, (uint32_t)totals.misaligned + 1,
-                          (uint32_t)totals.unusable);
+    uint32_t fp8 = krn_fp8_count(&config, &shards);
+    model = krn_store_new((uint32_t)totals.tensors + fp8, shards.n,
+                          (uint32_t)totals.misaligned + fp8 + 1, (uint32_t)totals.unusable);
     if (model == NULL) {
         status = status_say(note, STATUS_NO_MEMORY, "no memory for the model's tables");
         goto out;

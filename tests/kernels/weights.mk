@@ -16,6 +16,11 @@ tests_kernels_test_weights_hostile_LDADD = $(RH_TEST_LDADD)
 tests_kernels_test_config_json_SOURCES = tests/kernels/test_config_json.c
 tests_kernels_test_config_json_CFLAGS = $(RH_TEST_CFLAGS)
 tests_kernels_test_config_json_LDADD = $(RH_TEST_LDADD)
+check_PROGRAMS += tests/kernels/test_fp8
+tests_kernels_test_fp8_SOURCES = tests/kernels/test_fp8.c tests/kernels/model_dir.h \
+	tests/kernels/scratch_dir.h
+tests_kernels_test_fp8_CFLAGS = $(RH_TEST_CFLAGS)
+tests_kernels_test_fp8_LDADD = $(RH_TEST_LDADD)
 check_PROGRAMS += tests/kernels/test_families
 tests_kernels_test_families_SOURCES = tests/kernels/test_families.c tests/kernels/model_dir.h \
 	tests/kernels/scratch_dir.h
