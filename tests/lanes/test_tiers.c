@@ -152,6 +152,16 @@ static void check_disk(uint32_t world, uint32_t lanes) {
     ck_assert_uint_eq(t->call[0].reason, SES_MISS_KEY);
     engine_free(t);
     config.virtual_ranks = 0;
+    struct lane_engine_config longer = config; /* pages of another size are another layout */
+    longer.page_tokens = 2 * 64;               /* 64: the default */
+    longer.kv_bytes *= 2;
+    longer.ram_cache *= 2;
+    t = engine_open(&longer);
+    engine_add(t, prompt[0], length[0], NEW)->request.flags |= LANE_IGNORE_EOS;
+    engine_run(t, 1);
+    ck_assert_uint_eq(t->call[0].n_resumed, 0);
+    ck_assert_uint_eq(t->call[0].reason, SES_MISS_KEY);
+    engine_free(t);
     t = turns(&config, lanes, 2 * CHATS, alone);
     ck_assert(sum_disk(t) > 1000);
     engine_free(t);
