@@ -210,8 +210,9 @@ START_TEST(refused_schemes) {
         {GROUP("{\"num_bits\":8,\"type\":\"float\",\"strategy\":\"token\"}"), "scales by token"},
         {GROUP("{\"num_bits\":8,\"type\":\"float\",\"symmetric\":false}"), "zero points"},
         {GROUP("{\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\"}"), "not two sizes"}};
+    const struct item none = {0};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        refused(all[i][0], NULL, 0, all[i][1]);
+        refused(all[i][0], &none, 0, all[i][1]);
 }
 END_TEST
 
