@@ -36,7 +36,7 @@ struct cuda_step {
     struct gpu_result *result;
     unsigned char *image;  /* pinned: uploaded */
     unsigned char *answer; /* pinned: read back */
-    struct gpu_cu_event *begun, *done;
+    struct gpu_cu_event *done;
     uint64_t begin_ns;
     bool launched;        /* done will be reached */
     struct gpu_work work; /* as it was when all was enqueued */
@@ -45,7 +45,7 @@ struct cuda_step {
 
 /* Where the parts of an answer lie, in device memory and in its pinned copies. */
 struct cuda_answer {
-    uint64_t bad_row, drawn, top, kept, bytes;
+    uint64_t times, bad_row, drawn, top, kept, bytes;
 };
 
 struct cuda {
@@ -76,7 +76,7 @@ struct cuda {
     uint64_t weights_bytes, buffers_bytes, pool_bytes;
     gpu_cu_ptr_t buf[KRN_BUFS];
     uint32_t ld[KRN_BUFS];
-    gpu_cu_ptr_t edited, scaled;       /* beside the logits */
+    gpu_cu_ptr_t edited, scaled, best; /* beside the logits */
     gpu_cu_ptr_t partial, logits_part; /* world > 1 */
     gpu_cu_ptr_t gathered;             /* with an exchange: what arrives */
     uint64_t gathered_floats;
@@ -92,12 +92,11 @@ struct cuda {
     /* profile cuda-bf16 (pack_bf16_cuda.c) */
     bool bf16;
     struct krn_cuda_machine machine;
-    gpu_cu_ptr_t packed[KRN_BUFS];           /* rows of H, A and G as products read them */
-    gpu_cu_ptr_t tables[CUDA_TABLES], pages; /* attention's spans; page ids */
+    gpu_cu_ptr_t packed[KRN_BUFS]; /* rows of H, A and G as products read them */
     gpu_cu_ptr_t product_work, attend_work, row_major;
     struct cuda_blocks blocks;
     struct krn_cuda_attend_bf16 table_of[CUDA_TABLES]; /* of full and of windowed layers */
-    uint32_t table_bytes;
+
     /* pinned memory */
     unsigned char *pinned, *staging, *host, *host_end; /* host: the tiers', registered, or NULL */
     float *exchange;                                   /* world > 1: what ranks add or gather */
@@ -106,12 +105,11 @@ struct cuda {
     uint32_t n_steps, first_step; /* oldest */
     uint64_t last_number;         /* of the last step taken */
     uint64_t drew[GPU_SLOTS_MAX]; /* number of the plan that the slot drew in last */
-    uint64_t failed_number;
+    uint64_t failed_number, close_ns;
     struct gpu_perturb_memory perturb_memory;
     uint32_t perturb;
     const struct krn_cuda_step *head; /* of the image of the plan that is being enqueued */
-    bool any_changed;                 /* in it */
-    bool poison;
+    bool any_changed, poison;         /* in it; pages that are freed */
 };
 
 /* A driver's answer as a status; what: what was tried. */

@@ -17,6 +17,7 @@ struct gpu_device_cuda_over {
     bool each;        /* wait for every launch: a fault names its kernel (ROUNDHOUSE_CUDA_EACH) */
     uint64_t widened; /* bytes of blocked weights that are bf16 at one time; 0: the usual */
     uint32_t blocks_rows; /* more rows widen them; 0: the usual */
+    uint64_t close_ns;    /* how long a close waits for what is under way; 0: ten seconds */
 };
 
 enum status gpu_device_cuda_open_over(const struct gpu_device_config *config,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A plan as kernels read it (kernels/cuda/step.h): one image, uploaded at once. Offsets are the
- * plan's own lengths, so short plans are short uploads.
+ * A plan as kernels read it (kernels/cuda/step.h): one image, uploaded at once. It is as long as
+ * the plan's shape and lengths ask for, so short plans are short uploads.
  */
 #include <string.h>
 
@@ -16,13 +16,22 @@ static uint32_t place(uint32_t *at, uint64_t n, uint64_t size) {
     return from;
 }
 
-static uint32_t lay_out(struct krn_cuda_step *h, const struct gpu_limits *n) {
+/* What launches have addresses of comes first and takes the shape's room, so that these addresses
+ * depend on the shape alone; the rest is as long as the plan. spans: attention's tables, a bit
+ * each. */
+static uint32_t lay_out(struct krn_cuda_step *h, struct cuda_places *places, uint32_t spans,
+                        const struct cuda_shape *shape, const struct gpu_limits *n) {
     uint32_t at = sizeof *h;
-    h->off_rows = place(&at, n->rows, sizeof(struct krn_cuda_row));
-    h->off_seqs = place(&at, n->seqs, sizeof(struct krn_cuda_seq));
-    h->off_draws = place(&at, n->draws, sizeof(struct krn_cuda_drawing));
+    h->off_rows = place(&at, shape->rows, sizeof(struct krn_cuda_row));
+    h->off_seqs = place(&at, shape->seqs, sizeof(struct krn_cuda_seq));
+    h->off_draws = place(&at, shape->draws, sizeof(struct krn_cuda_drawing));
+    for (uint32_t i = 0; i < CUDA_TABLES; i++) {
+        places->table[i] = place(&at, spans >> i & 1, sizeof(struct krn_cuda_attend_table));
+        at += (spans >> i & 1) * (shape->rows + shape->seqs) *
+              (uint32_t)sizeof(struct krn_cuda_attend_span);
+    }
+    h->off_pages = places->pages = place(&at, n->pages, sizeof(uint32_t));
     h->off_copies = place(&at, n->copies, sizeof(struct krn_cuda_page_copy));
-    h->off_pages = place(&at, n->pages, sizeof(uint32_t));
     h->off_counts = place(&at, n->counts, sizeof(struct krn_count));
     h->off_bias = place(&at, n->bias, sizeof(struct krn_bias));
     h->off_masks = place(&at, n->mask_words, sizeof(uint32_t));
@@ -30,9 +39,28 @@ static uint32_t lay_out(struct krn_cuda_step *h, const struct gpu_limits *n) {
     return (at + 15) / 16 * 16;
 }
 
-uint32_t gpu_cuda_image_bytes(const struct gpu_limits *limits) {
+/* The tables that this model's attention reads. */
+static uint32_t spans_of(const struct cuda *c) {
+    uint32_t spans = 0;
+    for (uint32_t i = 0; i < CUDA_TABLES; i++)
+        spans |= (uint32_t)(c->table_of[i].table != 0) << i;
+    return spans;
+}
+
+uint32_t gpu_cuda_image_bytes(const struct gpu_limits *limits, bool bf16) {
+    struct cuda_shape shape = {gpu_cuda_round_up(limits->rows), gpu_cuda_round_up(limits->draws),
+                               gpu_cuda_round_up(limits->seqs)};
     struct krn_cuda_step head;
-    return lay_out(&head, limits);
+    struct cuda_places places;
+    return lay_out(&head, &places, bf16 ? (1U << CUDA_TABLES) - 1 : 0, &shape, limits);
+}
+
+struct cuda_places gpu_cuda_places(const struct cuda *c, const struct cuda_shape *shape) {
+    const struct gpu_limits none = {0};
+    struct krn_cuda_step head;
+    struct cuda_places places;
+    lay_out(&head, &places, spans_of(c), shape, &none);
+    return places;
 }
 
 /* One seq and its rows. A row whose token only the device knows must follow the plan in which its
@@ -99,11 +127,9 @@ static void fill_changed(struct cuda *c, const struct gpu_plan *p, unsigned char
         c->any_changed = c->any_changed || changed[i] != 0;
 }
 
-/* Attention's spans of full and windowed layers, behind the image in pinned memory. */
-static enum status upload_tables(struct cuda *c, const struct cuda_step *s,
-                                 struct status_note *note) {
-    const struct gpu_plan *p = s->plan;
-    struct gpu_cu_stream *stream = c->streams[GPU_STREAM_COMPUTE];
+/* Attention's spans of full and windowed layers. */
+static void fill_tables(struct cuda *c, const struct gpu_plan *p, const struct cuda_places *places,
+                        unsigned char *image) {
     struct krn_cuda_attend_seq seqs[CUDA_SEQS_MAX];
     CHECK(p->n_seqs <= CUDA_SEQS_MAX);
     for (uint32_t q = 0; q < p->n_seqs; q++) {
@@ -111,30 +137,20 @@ static enum status upload_tables(struct cuda *c, const struct cuda_step *s,
         seqs[q] = (struct krn_cuda_attend_seq){from->first_row, from->n_rows, from->first_pos,
                                                from->first_page};
     }
-    gpu_cu_t r = GPU_CUDA_SUCCESS;
-    for (int i = 0; i < CUDA_TABLES && r == GPU_CUDA_SUCCESS; i++) {
+    for (int i = 0; i < CUDA_TABLES; i++) {
         if (c->table_of[i].table == 0)
             continue;
         struct krn_cuda_attend_table *table =
-            (struct krn_cuda_attend_table *)(void *)(s->image + c->image_bytes +
-                                                     (size_t)i * c->table_bytes);
+            (struct krn_cuda_attend_table *)(void *)(image + places->table[i]);
         krn_cuda_attend_cut(&c->table_of[i], &c->machine, seqs, p->n_seqs, table);
-        uint64_t bytes = sizeof *table + (table->n_wide + (uint64_t)table->n_narrow) *
-                                             sizeof(struct krn_cuda_attend_span);
-        CHECK(bytes <= c->table_bytes);
-        r = c->driver->copy_in(c->tables[i], table, bytes, stream);
+        CHECK(table->n_wide + table->n_narrow <= p->n_rows + p->n_seqs);
     }
-    if (r == GPU_CUDA_SUCCESS && p->n_pages > 0)
-        r = c->driver->copy_in(c->pages, s->image + c->head->off_pages,
-                               p->n_pages * sizeof(uint32_t), stream);
-    return gpu_cuda_said(c, r, "uploading attention's spans", note);
 }
 
 enum status gpu_cuda_upload(struct cuda *c, const struct cuda_step *s, uint32_t bytes,
                             struct status_note *note) {
     gpu_cu_t r = c->driver->copy_in(c->image, s->image, bytes, c->streams[GPU_STREAM_COMPUTE]);
-    TRY(gpu_cuda_said(c, r, "uploading a plan", note));
-    return c->bf16 ? upload_tables(c, s, note) : STATUS_OK;
+    return gpu_cuda_said(c, r, "uploading a plan", note);
 }
 
 enum status gpu_cuda_image(struct cuda *c, const struct gpu_plan *p, struct gpu_result *r,
@@ -152,7 +168,9 @@ enum status gpu_cuda_image(struct cuda *c, const struct gpu_plan *p, struct gpu_
                                 .n_seqs = p->n_seqs,
                                 .n_copies = p->n_copies,
                                 .nan_row = KRN_CUDA_NONE};
-    *bytes = lay_out(h, &n);
+    struct cuda_shape shape = gpu_cuda_shape(p);
+    struct cuda_places places;
+    *bytes = lay_out(h, &places, spans_of(c), &shape, &n);
     CHECK(*bytes <= c->image_bytes);
     const struct gpu_faults *f = &c->device.faults;
     for (uint32_t q = 0; q < p->n_seqs; q++) {
@@ -167,6 +185,7 @@ enum status gpu_cuda_image(struct cuda *c, const struct gpu_plan *p, struct gpu_
     CHECK(h->n_rows <= p->n_rows);
     fill_draws(c, p, (struct krn_cuda_drawing *)(void *)(image + h->off_draws), r);
     fill_changed(c, p, image + h->off_changed);
+    fill_tables(c, p, &places, image);
     struct krn_cuda_page_copy *copies =
         (struct krn_cuda_page_copy *)(void *)(image + h->off_copies);
     for (uint32_t i = 0; i < p->n_copies; i++) {

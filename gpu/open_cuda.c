@@ -5,11 +5,13 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "actors/check.h"
+#include "actors/port.h"
 #include "gpu/blocks_cuda.h"
 #include "gpu/exchange_cuda.h"
 #include "gpu/experts_cuda.h"
@@ -17,6 +19,9 @@
 #include "gpu/pages_cuda.h"
 #include "gpu/selftest_cuda.h"
 #include "kernels/cuda/product_blocks.h"
+
+static const uint64_t CLOSE_NS = 10000000000; /* no step takes as long */
+enum { CLOSE_AGAIN_NS = 100000 };
 
 /* Machine code runs on drivers of its toolkit's major version and later. */
 static uint32_t driver_least(void) {
@@ -90,11 +95,8 @@ static enum status open_driver(struct cuda *c, const struct gpu_device_cuda_over
         r = d->stream_create(&c->streams[i], GPU_CU_STREAM_OWN, 0);
     for (int i = 0; i < CUDA_EVENTS && r == GPU_CUDA_SUCCESS; i++)
         r = d->event_create(&c->marks[i], GPU_CU_EVENT_UNTIMED);
-    for (int i = 0; i < CUDA_STEPS && r == GPU_CUDA_SUCCESS; i++) {
-        r = d->event_create(&c->steps[i].begun, 0);
-        if (r == GPU_CUDA_SUCCESS)
-            r = d->event_create(&c->steps[i].done, 0);
-    }
+    for (int i = 0; i < CUDA_STEPS && r == GPU_CUDA_SUCCESS; i++)
+        r = d->event_create(&c->steps[i].done, GPU_CU_EVENT_UNTIMED);
     return gpu_cuda_said(c, r, "making streams and events", note);
 }
 
@@ -108,6 +110,7 @@ static gpu_cu_ptr_t cut(gpu_cu_ptr_t base, uint64_t *at, uint64_t n, uint64_t si
 static void place_answer(struct cuda *c) {
     const struct gpu_limits *l = &c->limits;
     uint64_t at = 0;
+    c->at.times = cut(0, &at, 2, sizeof(uint64_t));
     c->at.bad_row = cut(0, &at, l->seqs, sizeof(uint32_t));
     c->at.drawn = cut(0, &at, l->draws, sizeof(struct krn_drawn));
     c->at.top = cut(0, &at, l->draws * (uint64_t)KRN_TOP_MAX, sizeof(struct krn_top));
@@ -152,6 +155,7 @@ static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
     }
     c->edited = cut(base, &at, logits * c->ld[KRN_BUF_L], sizeof(float));
     c->scaled = cut(base, &at, logits * c->ld[KRN_BUF_L], sizeof(float));
+    c->best = cut(base, &at, logits * KRN_CUDA_DRAW_PARTS, sizeof(uint64_t));
     if (c->config.exchange != NULL) {
         at = gpu_cuda_exchange_place(c, base, at, rows, logits);
     } else if (world > 1) {
@@ -219,8 +223,7 @@ static enum status open_memory(struct cuda *c, struct status_note *note) {
 
 /* Images, answers, staging and exchange: one pinned allocation. */
 static enum status open_pinned(struct cuda *c, struct status_note *note) {
-    uint64_t image =
-        (c->image_bytes + CUDA_TABLES * (uint64_t)c->table_bytes + 4095) / 4096 * 4096u;
+    uint64_t image = (c->image_bytes + 4095ULL) / 4096 * 4096;
     uint64_t answer = (c->at.bytes + 4095) / 4096 * 4096;
     uint64_t steps = CUDA_STEPS * (image + answer), floats = exchange_floats(c);
     void *p = NULL;
@@ -274,6 +277,22 @@ static enum status fill_memory(struct cuda *c, struct status_note *note) {
     return gpu_cuda_said(c, r, "filling the GPU's memory", note);
 }
 
+/* Until all streams are over, or have failed; false when one still runs at the deadline. */
+static bool wait_for_streams(const struct cuda *c) {
+    const struct timespec pause = {.tv_nsec = CLOSE_AGAIN_NS};
+    uint64_t begin_ns = act_port_now_ns();
+    for (int i = 0; i < GPU_STREAMS; i++)
+        while (c->streams[i] != NULL &&
+               gpu_result_kind(c->driver->stream_query(c->streams[i])) == GPU_FAULT_LATER) {
+            if (act_port_now_ns() - begin_ns > c->close_ns)
+                return false;
+            nanosleep(&pause, NULL);
+        }
+    return true;
+}
+
+/* A GPU that hangs keeps what it may still write to: nothing is given back, and the process ends
+ * with it. */
 void gpu_cuda_close(struct gpu_device *device) {
     struct cuda *c = (struct cuda *)device;
     const struct gpu_driver *d = c->driver;
@@ -281,9 +300,8 @@ void gpu_cuda_close(struct gpu_device *device) {
         gpu_cuda_here(c);
         if (c->config.exchange != NULL)
             c->config.exchange->leave(c->config.exchange->self);
-        for (int i = 0; i < GPU_STREAMS; i++)
-            if (c->streams[i] != NULL)
-                d->stream_synchronize(c->streams[i]);
+        if (!wait_for_streams(c))
+            return;
         gpu_cuda_graphs_close(c);
         for (int i = 0; i < GPU_STREAMS; i++)
             if (c->streams[i] != NULL)
@@ -292,8 +310,6 @@ void gpu_cuda_close(struct gpu_device *device) {
             if (c->marks[i] != NULL)
                 d->event_destroy(c->marks[i]);
         for (int i = 0; i < CUDA_STEPS; i++) {
-            if (c->steps[i].begun != NULL)
-                d->event_destroy(c->steps[i].begun);
             if (c->steps[i].done != NULL)
                 d->event_destroy(c->steps[i].done);
         }
@@ -356,6 +372,7 @@ enum status gpu_device_cuda_open_over(const struct gpu_device_config *config,
     c->driver = over->driver;
     c->blocks.rows = over->blocks_rows != 0 ? over->blocks_rows : KRN_BLOCKS_ROWS;
     c->blocks.most = over->widened != 0 ? over->widened : CUDA_WIDENED;
+    c->close_ns = over->close_ns != 0 ? over->close_ns : CLOSE_NS;
     c->bf16 = krn_profile_gpu(&config->profile);
     c->failed_number = CUDA_NO_PLAN;
     c->heads = m->heads / config->world;
@@ -366,7 +383,7 @@ enum status gpu_device_cuda_open_over(const struct gpu_device_config *config,
         gpu_page_bytes(m, &config->profile, config->page_tokens, config->rank, config->world) /
         m->layers;
     c->device.page_bytes = c->layer_bytes * m->layers;
-    c->image_bytes = gpu_cuda_image_bytes(&c->limits);
+    c->image_bytes = gpu_cuda_image_bytes(&c->limits, c->bf16);
     enum status status = open_parts(c, over, note);
     if (status != STATUS_OK) {
         gpu_cuda_close(&c->device);

@@ -30,12 +30,6 @@ uint64_t gpu_cuda_place_bf16(struct cuda *c, gpu_cu_ptr_t base, uint64_t at) {
     c->packed[KRN_BUF_H] = cut(base, &at, krn_bf16_bytes(rows, m->hidden, 1));
     c->packed[KRN_BUF_A] = cut(base, &at, krn_bf16_bytes(rows, c->heads * m->head_dim, v));
     c->packed[KRN_BUF_G] = cut(base, &at, krn_bf16_bytes(rows, krn_dense_width(m) / world, v));
-    c->table_bytes =
-        (uint32_t)(sizeof(struct krn_cuda_attend_table) +
-                   (c->limits.rows + c->limits.seqs) * sizeof(struct krn_cuda_attend_span));
-    for (int i = 0; i < CUDA_TABLES; i++)
-        c->tables[i] = cut(base, &at, c->table_bytes);
-    c->pages = cut(base, &at, c->limits.pages * sizeof(uint32_t));
     c->product_work = cut(base, &at, krn_cuda_product_bf16_work(&c->machine));
     c->attend_work = cut(base, &at, krn_cuda_attend_work(m->head_dim, CUDA_ATTEND_ITEMS));
     c->row_major = cut(base, &at, CUDA_STAGING);
@@ -272,8 +266,8 @@ void gpu_cuda_attend_bf16(struct gpu_cuda_packer *p, const struct krn_op *op, ui
         gpu_shard_of(&op[next], &c->model, &c->config.profile, c->config.rank, c->config.world);
     s->kind = CUDA_ATTEND_BF16;
     s->a.attend_bf16 =
-        (struct krn_cuda_attend_bf16){.table = c->tables[table],
-                                      .pages = c->pages,
+        (struct krn_cuda_attend_bf16){.table = c->image, /* and where its shape has it */
+                                      .pages = c->image,
                                       .q = c->buf[KRN_BUF_Q],
                                       .packed = c->packed[KRN_BUF_A],
                                       .pool = c->pool,

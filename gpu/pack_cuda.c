@@ -186,6 +186,7 @@ static void cut_embed(struct gpu_cuda_packer *p, const struct krn_op *op, struct
         gpu_cuda_pack_matrix(p, op->w, 0, (uint32_t)op->w->dims[0], 0, (uint32_t)op->w->dims[1]);
     s->kind = CUDA_EMBED;
     s->a.embed = (struct krn_cuda_embed){.step = c->image,
+                                         .begun = c->answer + c->at.times,
                                          .last = c->last,
                                          .tokens = c->tokens,
                                          .w = p->table_at,

@@ -9,11 +9,17 @@
 
 /* image_cuda.c: the bytes of the largest image; a plan's image and whether it can be run. Returns
  * the image's bytes by *bytes. */
-uint32_t gpu_cuda_image_bytes(const struct gpu_limits *limits);
+uint32_t gpu_cuda_image_bytes(const struct gpu_limits *limits, bool bf16);
 enum status gpu_cuda_image(struct cuda *c, const struct gpu_plan *p, struct gpu_result *r,
                            unsigned char *image, uint32_t *bytes);
 
-/* The same, and everything that belongs to it, to the device. */
+/* Where the image has what launches have addresses of, for plans of a shape. */
+struct cuda_places {
+    uint32_t table[CUDA_TABLES], pages; /* attention's spans; page ids */
+};
+struct cuda_places gpu_cuda_places(const struct cuda *c, const struct cuda_shape *shape);
+
+/* The image, to the device, in one copy. */
 enum status gpu_cuda_upload(struct cuda *c, const struct cuda_step *s, uint32_t bytes,
                             struct status_note *note);
 

@@ -8,6 +8,7 @@
 #include "gpu/blocks_cuda.h"
 #include "gpu/exchange_cuda.h"
 #include "gpu/experts_cuda.h"
+#include "gpu/pages_cuda.h"
 
 /* 0, 1, 2, 4, 8, 16, then multiples of 32 and behind 128 of 128. */
 uint32_t gpu_cuda_round_up(uint32_t n) {
@@ -107,9 +108,13 @@ static uint32_t round_least(uint32_t n) {
 /* Wide spans need a sequence with enough rows: in steps of decode rows there is none. */
 static enum status run_attend_bf16(struct cuda *c, const struct cuda_stage *s,
                                    const struct cuda_shape *shape, struct status_note *note) {
+    struct krn_cuda_attend_bf16 a = s->a.attend_bf16;
+    struct cuda_places at = gpu_cuda_places(c, shape);
     struct krn_cuda_call calls[2];
-    int n = krn_cuda_attend_bf16_calls(&s->a.attend_bf16, &c->machine, calls);
-    if (shape->rows + 1 - round_least(shape->seqs) < krn_cuda_attend_wide_from(&s->a.attend_bf16))
+    a.table += at.table[a.window != 0 ? 1 : 0];
+    a.pages += at.pages;
+    int n = krn_cuda_attend_bf16_calls(&a, &c->machine, calls);
+    if (shape->rows + 1 - round_least(shape->seqs) < krn_cuda_attend_wide_from(&a))
         n = 1;
     for (int i = 0; i < n; i++)
         TRY(launch(c, &calls[i], note));
@@ -179,6 +184,7 @@ static enum status run_logits(struct cuda *c, const struct cuda_stage *s, const 
                                            .logits = c->buf[KRN_BUF_L],
                                            .edited = c->edited,
                                            .scaled = c->scaled,
+                                           .best = c->best,
                                            .drawn = c->answer + c->at.drawn,
                                            .top = c->answer + c->at.top,
                                            .kept = c->answer + c->at.kept,
@@ -186,8 +192,10 @@ static enum status run_logits(struct cuda *c, const struct cuda_stage *s, const 
                                            .first_draw = first,
                                            .vocab = c->model.vocab,
                                            .ld = c->ld[KRN_BUF_L]};
-        krn_cuda_draw_call(&draw, a.rows, &call);
-        TRY(launch(c, &call, note));
+        struct krn_cuda_call calls[2];
+        krn_cuda_draw_calls(&draw, a.rows, calls);
+        for (int i = 0; i < 2; i++)
+            TRY(launch(c, &calls[i], note));
     }
     return STATUS_OK;
 }
@@ -259,7 +267,8 @@ enum status gpu_cuda_forward(struct cuda *c, const struct gpu_plan *p, struct st
                                            .bad = c->bad,
                                            .bad_row = c->answer + c->at.bad_row,
                                            .drawn = c->answer + c->at.drawn,
-                                           .last = c->last};
+                                           .last = c->last,
+                                           .ended = c->answer + c->at.times + sizeof(uint64_t)};
     krn_cuda_finish_call(&finish, shape.seqs, &call);
     return launch(c, &call, note);
 }

@@ -31,6 +31,15 @@ CUDA_FN void krn_cuda_next(void) {
 #endif
 }
 
+/* The device's time in ns, the same on all of it; 0 where there is none. */
+CUDA_FN uint64_t krn_cuda_clock(void) {
+    uint64_t ns = 0;
+#ifdef __CUDA_ARCH__
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+#endif
+    return ns;
+}
+
 /* One element of a packed weight, widened exactly. */
 CUDA_FN float krn_cuda_widen(const int dtype, const void *w, size_t at) {
     if (dtype == KRN_F32)

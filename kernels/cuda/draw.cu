@@ -147,11 +147,12 @@ CUDA_FN uint64_t draw_best(struct draw_shared *t, const float *z, uint32_t n, ui
     return draw_reduce(t, best, true);
 }
 
-/* The same over the whole raw row, or UINT64_MAX where a value is not finite; kept: a copy, or
- * NULL. */
-CUDA_FN uint64_t draw_first(struct draw_shared *t, const float *z, uint32_t n, float *kept) {
+/* The same over ids [from, n) of the raw row, or UINT64_MAX where a value is not finite; kept: a
+ * copy, or NULL. */
+CUDA_FN uint64_t draw_first(struct draw_shared *t, const float *z, uint32_t from, uint32_t n,
+                            float *kept) {
     uint64_t best = 0;
-    for (uint32_t from = threadIdx.x; from < n; from += DRAW_AHEAD * DRAW_THREADS) {
+    for (from += threadIdx.x; from < n; from += DRAW_AHEAD * DRAW_THREADS) {
         float v[DRAW_AHEAD];
         UNROLL for (uint32_t j = 0; j < DRAW_AHEAD; j++) {
             uint32_t i = from + j * DRAW_THREADS;
@@ -301,10 +302,35 @@ CUDA_FN void draw_logprobs(struct draw_shared *t, const struct krn_sampling *s, 
     }
 }
 
+/* A part of a draw's row: its best, and what is kept of it. */
+KRN_CUDA_KERNEL(krn_cuda_draw_first, DRAW_THREADS)(const __grid_constant__ struct krn_cuda_draw a) {
+    __shared__ struct draw_shared t;
+    const struct krn_cuda_step *step = KRN_CUDA_STEP(a);
+    uint32_t draw = a.first_draw + blockIdx.x, n = a.vocab;
+    krn_cuda_next();
+    bool counts = draw < step->n_draws;
+    float *kept = NULL;
+    if (counts) {
+        uint32_t at = KRN_CUDA_OF(struct krn_cuda_drawing, step, off_draws)[draw].kept;
+        if (at != KRN_CUDA_NONE)
+            kept = KRN_CUDA_AT(float, a.kept) + (size_t)at * n;
+    }
+    krn_cuda_before();
+    if (!counts)
+        return;
+    uint32_t len = (n + KRN_CUDA_DRAW_PARTS - 1) / KRN_CUDA_DRAW_PARTS, from = blockIdx.y * len;
+    const float *raw = KRN_CUDA_AT(const float, a.logits) + (size_t)blockIdx.x * a.ld;
+    uint64_t best = draw_first(&t, raw, from, from + len < n ? from + len : n, kept);
+    if (threadIdx.x == 0)
+        KRN_CUDA_AT(uint64_t, a.best)[blockIdx.x * KRN_CUDA_DRAW_PARTS + blockIdx.y] = best;
+}
+
 KRN_CUDA_KERNEL(krn_cuda_draw, DRAW_THREADS)(const __grid_constant__ struct krn_cuda_draw a) {
     __shared__ struct draw_shared t;
     const struct krn_cuda_step *step = KRN_CUDA_STEP(a);
     uint32_t draw = a.first_draw + blockIdx.x, n = a.vocab;
+    krn_cuda_next();
+    krn_cuda_before();
     if (draw >= step->n_draws)
         return;
     const struct krn_cuda_drawing *d = KRN_CUDA_OF(struct krn_cuda_drawing, step, off_draws) + draw;
@@ -315,10 +341,10 @@ KRN_CUDA_KERNEL(krn_cuda_draw, DRAW_THREADS)(const __grid_constant__ struct krn_
     memset(&out, 0, sizeof out);
     if ((s->flags & KRN_DRAW_HASH_LOGITS) != 0)
         out.logits_hash = krn_hash_row(&t.hash, raw, n, KRN_CUDA_AT(const unsigned char, a.secret));
-    float *kept = NULL;
-    if (d->kept != KRN_CUDA_NONE)
-        kept = KRN_CUDA_AT(float, a.kept) + (size_t)d->kept * n;
-    uint64_t first = draw_first(&t, raw, n, kept);
+    const uint64_t *parts = KRN_CUDA_AT(const uint64_t, a.best) + blockIdx.x * KRN_CUDA_DRAW_PARTS;
+    uint64_t first = 0;
+    UNROLL for (uint32_t i = 0; i < KRN_CUDA_DRAW_PARTS; i++) first =
+        parts[i] > first ? parts[i] : first;
     if (first != UINT64_MAX) {
         uint32_t best = draw_id(first), id = best;
         const float *z = draw_edit(&t, step, d, KRN_CUDA_AT(const uint32_t, a.tokens), raw,

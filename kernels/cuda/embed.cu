@@ -16,6 +16,8 @@ KRN_CUDA_KERNEL(krn_cuda_embed, EMBED_THREADS)(const __grid_constant__ struct kr
     uint32_t token = r->token;
     if (token == KRN_CUDA_NONE)
         token = KRN_CUDA_AT(const uint32_t, a.last)[r->slot];
+    if (threadIdx.x == 0 && blockIdx.y == 0 && row == 0 && a.begun != 0)
+        *KRN_CUDA_AT(uint64_t, a.begun) = krn_cuda_clock();
     if (threadIdx.x == 0 && blockIdx.y == 0)
         KRN_CUDA_AT(uint32_t, a.tokens)[row] = token;
     const void *w = KRN_CUDA_AT(const void, a.w);

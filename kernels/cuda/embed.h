@@ -13,6 +13,7 @@ struct krn_cuda_embed {
     krn_cuda_ptr_t tokens; /* u32 a row, written */
     krn_cuda_ptr_t w;      /* packed [block][k][16] */
     krn_cuda_ptr_t y;      /* f32, ldy a row */
+    krn_cuda_ptr_t begun;  /* u64, written: when; 0: not asked */
     uint32_t dtype;        /* enum krn_dtype of w */
     uint32_t k, ldy;
     float scale; /* 1: none */

@@ -11,6 +11,8 @@ enum { FINITE_THREADS = 128, FINISH_THREADS = 64 };
 KRN_CUDA_KERNEL(krn_cuda_finite, FINITE_THREADS)(const __grid_constant__ struct krn_cuda_finite a) {
     __shared__ uint32_t found;
     const struct krn_cuda_step *step = KRN_CUDA_STEP(a);
+    krn_cuda_next();
+    krn_cuda_before();
     if (blockIdx.x >= step->n_rows)
         return;
     if (threadIdx.x == 0)
@@ -30,6 +32,7 @@ KRN_CUDA_KERNEL(krn_cuda_finite, FINITE_THREADS)(const __grid_constant__ struct 
 KRN_CUDA_KERNEL(krn_cuda_finish, FINISH_THREADS)(const __grid_constant__ struct krn_cuda_finish a) {
     __shared__ uint32_t first;
     const struct krn_cuda_step *step = KRN_CUDA_STEP(a);
+    krn_cuda_before();
     if (blockIdx.x >= step->n_seqs)
         return;
     const struct krn_cuda_seq *s = KRN_CUDA_OF(struct krn_cuda_seq, step, off_seqs) + blockIdx.x;
@@ -53,4 +56,6 @@ KRN_CUDA_KERNEL(krn_cuda_finish, FINISH_THREADS)(const __grid_constant__ struct 
     }
     if (threadIdx.x == 0)
         KRN_CUDA_AT(uint32_t, a.bad_row)[blockIdx.x] = first;
+    if (threadIdx.x == 0 && blockIdx.x == 0 && a.ended != 0)
+        *KRN_CUDA_AT(uint64_t, a.ended) = krn_cuda_clock();
 }

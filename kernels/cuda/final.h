@@ -24,6 +24,7 @@ struct krn_cuda_finish {
     krn_cuda_ptr_t bad_row; /* u32 a seq, written: row of the step or KRN_CUDA_NONE */
     krn_cuda_ptr_t drawn;   /* struct krn_drawn a draw */
     krn_cuda_ptr_t last;    /* u32 a slot, written */
+    krn_cuda_ptr_t ended;   /* u64, written: when; 0: not asked */
 };
 
 void krn_cuda_finish_call(const struct krn_cuda_finish *args, uint32_t seqs,

@@ -104,12 +104,13 @@ KRN_CUDA_KERNEL(krn_cuda_norm, NORM_THREADS)(const __grid_constant__ struct krn_
     const struct krn_cuda_step *step = KRN_CUDA_STEP(a);
     const float *w = KRN_CUDA_AT(const float, a.w);
     float weight[NORM_EACH], ahead[NORM_EACH];
-    norm_read(w, a.n, weight); /* no step writes them */
+    norm_read(w, a.n, weight); /* no step writes them, nor what its plan says */
     krn_cuda_next();
-    krn_cuda_before();
     uint32_t rows = a.drawn != 0 ? step->n_draws : step->n_rows;
+    const float *first = blockIdx.x < rows ? norm_row(&a, step, blockIdx.x) : NULL;
+    krn_cuda_before();
     if (blockIdx.x < rows)
-        norm_read(norm_row(&a, step, blockIdx.x), a.n, ahead);
+        norm_read(first, a.n, ahead);
     for (uint32_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const float *x = norm_row(&a, step, row);
         norm_put(ahead, chunk);

@@ -8,6 +8,7 @@
 enum {
     ROPE_HEADS = 4, /* of a block, each by 32 threads */
     ROPE_WIDTH = 32,
+    ROPE_PAIRS = KRN_HEAD_MAX / 2 / ROPE_WIDTH, /* of a thread at most */
     ROPE_THREADS = ROPE_HEADS * ROPE_WIDTH,
     COPY_THREADS = 256
 };
@@ -35,17 +36,41 @@ CUDA_FN void head_norm(struct rope_shared *s, uint32_t h, uint32_t t, const floa
     __syncthreads();
 }
 
-CUDA_FN void kv_write(const struct krn_cuda_rope *a, const struct krn_cuda_step *step,
-                      const struct krn_cuda_row *r, uint32_t row, uint32_t head, uint32_t t,
-                      const float *k) {
-    const uint32_t *pages = KRN_CUDA_OF(uint32_t, step, off_pages) + r->first_page;
+/* What the plan alone says of a row: no kernel of the step writes it, so it is read while the
+ * kernel before ends. */
+struct rope_plan {
+    uint32_t slot; /* in the page */
+    uint64_t page; /* bytes into the pool; of keys and values */
+    float cosine[ROPE_PAIRS], sine[ROPE_PAIRS];
+};
+
+CUDA_FN void rope_begin(struct rope_plan *p, const struct krn_cuda_rope *a,
+                        const struct krn_cuda_step *step, uint32_t row, const bool keys,
+                        uint32_t t) {
+    const struct krn_cuda_row *r = KRN_CUDA_OF(struct krn_cuda_row, step, off_rows) + row;
+    uint32_t half = a->kv.head_dim / 2, pos = r->pos;
+    const float *cs = KRN_CUDA_AT(const float, a->angles) + (size_t)pos * a->kv.head_dim;
+    UNROLL for (uint32_t j = 0; j < ROPE_PAIRS; j++) {
+        uint32_t i = t + j * ROPE_WIDTH;
+        bool turns = i < half && a->angles != 0;
+        p->cosine[j] = turns ? cs[i] : 0.0f;
+        p->sine[j] = turns ? cs[half + i] : 0.0f;
+    }
+    if (!keys)
+        return;
+    p->slot = pos % a->kv.page_tokens;
+    p->page = KRN_CUDA_OF(uint32_t, step, off_pages)[r->first_page + pos / a->kv.page_tokens] *
+              a->kv.page_bytes;
+}
+
+CUDA_FN void kv_write(const struct krn_cuda_rope *a, const struct rope_plan *p, uint32_t row,
+                      uint32_t head, uint32_t t, const float *k) {
     const float *v =
         KRN_CUDA_AT(const float, a->v) + (size_t)row * a->ldv + (size_t)head * a->kv.head_dim;
-    uint32_t d = a->kv.head_dim, slot = r->pos % a->kv.page_tokens, j = slot % KRN_TILE;
+    uint32_t d = a->kv.head_dim, slot = p->slot, j = slot % KRN_TILE;
     if (a->bf16 != 0) {
         uint32_t tiles = a->kv.page_tokens / KRN_TILE;
-        unsigned char *to = KRN_CUDA_AT(unsigned char, a->kv.pool) +
-                            pages[r->pos / a->kv.page_tokens] * a->kv.page_bytes + a->kv.layer_off +
+        unsigned char *to = KRN_CUDA_AT(unsigned char, a->kv.pool) + p->page + a->kv.layer_off +
                             (uint64_t)(head * tiles + slot / KRN_TILE) * krn_bf16_kv_bytes(d);
         for (uint32_t i = t; i < d; i += ROPE_WIDTH) {
             *(uint16_t *)(void *)(to + krn_bf16_kv_at(d, 0, j, i)) = krn_cuda_bf16(k[i]);
@@ -53,9 +78,8 @@ CUDA_FN void kv_write(const struct krn_cuda_rope *a, const struct krn_cuda_step 
         }
         return;
     }
-    float *tile = krn_cuda_kv_tile(KRN_CUDA_AT(unsigned char, a->kv.pool), a->kv.page_bytes,
-                                   a->kv.layer_off, a->kv.page_tokens, d, head,
-                                   pages[r->pos / a->kv.page_tokens], slot / KRN_TILE);
+    float *tile = krn_cuda_kv_tile(KRN_CUDA_AT(unsigned char, a->kv.pool) + p->page, 0,
+                                   a->kv.layer_off, a->kv.page_tokens, d, head, 0, slot / KRN_TILE);
     for (uint32_t i = t; i < d; i += ROPE_WIDTH) {
         tile[(size_t)i * KRN_TILE + j] = k[i];
         tile[(size_t)(KRN_TILE + j) * d + i] = v[i];
@@ -67,32 +91,37 @@ KRN_CUDA_KERNEL(krn_cuda_rope, ROPE_THREADS)(const __grid_constant__ struct krn_
     const struct krn_cuda_step *step = KRN_CUDA_STEP(a);
     uint32_t row = blockIdx.x, d = a.kv.head_dim, half = d / 2;
     uint32_t h = threadIdx.x / ROPE_WIDTH, t = threadIdx.x % ROPE_WIDTH;
-    krn_cuda_next();
-    krn_cuda_before();
-    if (row >= step->n_rows)
-        return;
-    const struct krn_cuda_row *r = KRN_CUDA_OF(struct krn_cuda_row, step, off_rows) + row;
     uint32_t head = blockIdx.y * ROPE_HEADS + h;
-    bool query = head < a.heads, there = head < a.heads + a.kv.kv_heads;
+    bool query = head < a.heads, there = head < a.heads + a.kv.kv_heads, counts;
+    struct rope_plan p = {0};
+    krn_cuda_next();
+    counts = row < step->n_rows;
+    if (counts && there)
+        rope_begin(&p, &a, step, row, !query, t);
+    krn_cuda_before();
+    if (!counts)
+        return;
     head = query ? head : head - a.heads;
     float *at = query ? KRN_CUDA_AT(float, a.q) + (size_t)row * a.ldq + (size_t)head * d
                       : KRN_CUDA_AT(float, a.k) + (size_t)row * a.ldk + (size_t)head * d;
-    const float *cs = KRN_CUDA_AT(const float, a.angles) + (size_t)r->pos * d;
     for (uint32_t i = t; i < d && there; i += ROPE_WIDTH)
         s.x[h][i] = at[i];
     __syncthreads();
     if (a.q_norm != 0 || a.k_norm != 0)
         head_norm(&s, h, t, KRN_CUDA_AT(const float, query ? a.q_norm : a.k_norm), d, a.eps);
-    for (uint32_t i = t; i < half && a.angles != 0; i += ROPE_WIDTH) {
-        float x0 = s.x[h][i], x1 = s.x[h][half + i], c = cs[i], sine = cs[half + i];
-        s.x[h][i] = fmaf(x0, c, -(x1 * sine));
-        s.x[h][half + i] = fmaf(x1, c, x0 * sine);
+    UNROLL for (uint32_t j = 0; j < ROPE_PAIRS; j++) {
+        uint32_t i = t + j * ROPE_WIDTH;
+        if (i >= half || a.angles == 0 || !there)
+            continue;
+        float x0 = s.x[h][i], x1 = s.x[h][half + i];
+        s.x[h][i] = fmaf(x0, p.cosine[j], -(x1 * p.sine[j]));
+        s.x[h][half + i] = fmaf(x1, p.cosine[j], x0 * p.sine[j]);
     }
     __syncthreads();
     if (!there)
         return;
     if (!query)
-        kv_write(&a, step, r, row, head, t, s.x[h]);
+        kv_write(&a, &p, row, head, t, s.x[h]);
     for (uint32_t i = t; i < d && query; i += ROPE_WIDTH)
         at[i] = s.x[h][i];
 }

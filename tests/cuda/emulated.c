@@ -51,6 +51,7 @@
     M(krn_cuda_gate, krn_cuda_gate)                                                                \
     M(krn_cuda_finite, krn_cuda_finite)                                                            \
     M(krn_cuda_finish, krn_cuda_finish)                                                            \
+    M(krn_cuda_draw_first, krn_cuda_draw)                                                          \
     M(krn_cuda_draw, krn_cuda_draw)                                                                \
     M(krn_cuda_product_f32_1, krn_cuda_product)                                                    \
     M(krn_cuda_product_f32_2, krn_cuda_product)                                                    \

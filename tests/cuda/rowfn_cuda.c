@@ -368,15 +368,17 @@ static void cuda_draw(const struct krn_draw *d, struct krn_drawn *out) {
                               .logits = put(d->logits, row),
                               .edited = room(row),
                               .scaled = room(row),
+                              .best = room(KRN_CUDA_DRAW_PARTS * sizeof(uint64_t)),
                               .drawn = room(sizeof *out),
                               .top = room(KRN_TOP_MAX * sizeof *d->top),
                               .kept = room(row),
                               .secret = put(XXH3_kSecret, KRN_CUDA_SECRET),
                               .vocab = d->vocab,
                               .ld = d->vocab};
-    struct krn_cuda_call call;
-    krn_cuda_draw_call(&a, 1, &call);
-    launch(&call);
+    struct krn_cuda_call calls[2];
+    krn_cuda_draw_calls(&a, 1, calls);
+    launch(&calls[0]);
+    launch(&calls[1]);
     get(out, a.drawn, sizeof *out);
     if (d->top != NULL && out->n_top > 0)
         get(d->top, a.top, out->n_top * sizeof *d->top);

@@ -23,6 +23,7 @@ static const struct gpu_device_cuda_over emulated = {.images = emulate_images, .
 static uint32_t test_graphs;
 static bool test_deferred;    /* the fake driver's work waits until it is let run */
 static bool test_graphs_fail; /* some orders cannot be followed */
+static uint64_t test_close_ns;
 
 static enum status open_cuda(const struct gpu_device_config *config, struct gpu_device **out,
                              struct status_note *note) {
@@ -32,6 +33,7 @@ static enum status open_cuda(const struct gpu_device_config *config, struct gpu_
         return gpu_device_cuda_open(&with, out, note);
     struct gpu_device_cuda_over over = emulated;
     over.driver = emulate_driver();
+    over.close_ns = test_close_ns;
     if (test_graphs > 0 || test_deferred) {
         over.driver = gpu_fake_driver(&(struct gpu_fake_config){.deferred = test_deferred});
         emulate_on_fake();
@@ -638,6 +640,35 @@ START_TEST(failed_launches) {
 }
 END_TEST
 
+/* A GPU that never ends what it was given: close comes back, and gives back nothing that the GPU
+ * may still write to. */
+START_TEST(closes_though_it_hangs) {
+    struct rig_model m;
+    struct rig r;
+    if (where_gpu())
+        TEST_SKIP("a GPU does not hang on demand");
+    rig_model_synthetic(&m, &truth_shapes[1].config, KRN_BF16, 9, 0);
+    for (int hangs = 0; hangs <= 1; hangs++) {
+        test_deferred = true;
+        test_close_ns = 1000000;
+        rig_open_device = open_cuda;
+        rig_open(&r, &m, ROWS, 1, NULL);
+        rig_open_device = gpu_device_cpu_open;
+        r.d->ops->poison(r.d, true);
+        r.d->ops->page_freed(r.d, 1);
+        if (!hangs)
+            ck_assert_uint_gt(gpu_fake_run(1), 0);
+        rig_close(&r);
+        ck_assert_uint_eq(gpu_fake_calls("host_free"), hangs ? 0 : 1);
+        ck_assert_uint_eq(gpu_fake_calls("stream_destroy") > 0, !hangs);
+        ck_assert_uint_eq(gpu_fake_calls("context_release"), hangs ? 0 : 1);
+        test_deferred = false;
+        test_close_ns = 0;
+    }
+    rig_model_close(&m);
+}
+END_TEST
+
 int main(void) {
     if (where_no_gpu() || where_sanitized())
         return 0;
@@ -652,6 +683,7 @@ int main(void) {
     tcase_add_test(tc, two_under_way);
     tcase_add_test(tc, pages_beside_the_host);
     tcase_add_test(tc, failed_launches);
+    tcase_add_test(tc, closes_though_it_hangs);
     suite_add_tcase(suite, tc);
     tc = tcase_create("graphs");
     tcase_set_timeout(tc, 600);
