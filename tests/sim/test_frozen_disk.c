@@ -56,7 +56,8 @@ static void freeze(struct act_ctx *ctx, uint32_t of_a_million) {
 
 static void drain(struct act_ctx *ctx) {
     w.drain_ns = act_now_ns(ctx);
-    ACT_SEND(ctx, lane_engine_planner(w.engine), lane, drain, .deadline_ns = SECOND);
+    for (int i = 0; i < 2; i++) /* whoever asks again does not begin it again */
+        ACT_SEND(ctx, lane_engine_planner(w.engine), lane, drain, .deadline_ns = SECOND);
 }
 
 static void go_on(struct act_ctx *ctx, uint32_t ended) {
@@ -88,7 +89,10 @@ static void client_receive(struct act_ctx *ctx, void *state, const struct act_ms
         submit(ctx, ASK_FIRST, LONG);
         break;
     case ACT_KIND_timer:
-        submit(ctx, ASK_THIRD, SHORT);
+        if (w.drained_ns != 0)
+            act_rt_stop(act_rt_of(ctx));
+        else
+            submit(ctx, ASK_THIRD, SHORT);
         break;
     case lane_KIND_started: {
         const struct lane_started *m = b;
@@ -115,7 +119,7 @@ static void client_receive(struct act_ctx *ctx, void *state, const struct act_ms
     case lane_KIND_drained:
         w.unsaved = ((const struct lane_drained *)b)->unsaved;
         w.drained_ns = act_now_ns(ctx);
-        act_rt_stop(act_rt_of(ctx));
+        act_timer_arm(ctx, 40 * SECOND, 0); /* nothing is said of it any more */
         break;
     case ACT_KIND_stop:
         act_exit(ctx);
@@ -133,6 +137,8 @@ static void said(void *self, const char *sentence) {
         w.said += 1;
     if (strstr(sentence, "answers again") != NULL)
         w.said += 16;
+    if (strstr(sentence, "not all sessions were saved") != NULL)
+        w.said += 256;
 }
 
 static void life(uint64_t seed, const char *folder, bool second, bool drains) {
@@ -184,7 +190,7 @@ static void check(bool drains) {
         ck_assert_ptr_nonnull(mkdtemp(folder));
         life(seed, folder, false, false);
         ck_assert_uint_eq(w.over, 3);
-        ck_assert_uint_eq(w.unsaved, 0);
+        ck_assert_uint_eq(w.unsaved + w.said, 0);
         life(seed, folder, true, drains);
         snprintf(command, sizeof command, "rm -rf %s", folder);
         ck_assert_int_eq(system(command), 0);
@@ -198,7 +204,7 @@ static void check(bool drains) {
         ck_assert_uint_eq(next->reason, SES_MISS_SILENT); /* nobody waits a second time */
         ck_assert_uint_lt(next->started_ns, next->asked_ns + SECOND);
         ck_assert_uint_eq(w.ask[ASK_NEW].reason, SES_MISS_NEW);
-        ck_assert_uint_eq(w.said & 15, 1);
+        ck_assert_uint_eq(w.said & ~16u, drains ? 257 : 1);
         ck_assert_uint_le(w.drained_ns, w.drain_ns + 60 * SECOND);
         if (drains) {
             ck_assert_uint_gt(w.unsaved, 0);
