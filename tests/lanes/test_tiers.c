@@ -12,17 +12,22 @@ enum { CHATS = 6, TURNS = 3, FIRST = 150, MORE = 40, NEW = 12, LONGEST = 400 };
 
 static uint32_t prompt[CHATS * TURNS][LONGEST], length[CHATS * TURNS];
 
+/* What each chat says alone, fresh and without tiers: the same for every test, so made once. */
+static struct engine_test *alone;
+
 /* Turn t of chat c goes on with what was said, as it was said in the reference. */
-static struct engine_test *reference(void) {
+static void reference(void) {
     struct lane_engine_config config = engine_config();
-    struct engine_test *alone = NULL;
+    struct engine_test *made = NULL;
+    if (alone != NULL)
+        return;
     config.threads = 1;
     for (uint32_t t = 0; t < TURNS; t++) {
         struct engine_test *now = engine_open(&config);
         for (uint32_t c = 0; c < CHATS; c++) {
             uint32_t i = t * CHATS + c, n = 0;
             if (t > 0) {
-                const struct client_call *last = &alone->call[i - CHATS];
+                const struct client_call *last = &made->call[i - CHATS];
                 n = length[i - CHATS];
                 memcpy(prompt[i], prompt[i - CHATS], n * sizeof(uint32_t));
                 memcpy(prompt[i] + n, last->ids, last->n_new * sizeof(uint32_t));
@@ -37,11 +42,11 @@ static struct engine_test *reference(void) {
             engine_add(now, prompt[i], length[i], NEW)->request.flags |=
                 LANE_NO_REUSE | LANE_NO_KEEP | LANE_IGNORE_EOS;
         engine_run(now, 4);
-        if (alone != NULL)
-            engine_free(alone);
-        alone = now;
+        if (made != NULL)
+            engine_free(made);
+        made = now;
     }
-    return alone;
+    alone = made;
 }
 
 static uint64_t page_bytes(void) {
@@ -87,7 +92,7 @@ static struct lane_engine_config small_device(uint32_t world, uint32_t lanes, ui
 
 /* All turns from the reference's begin on; what each resumed is compared with what was left. */
 static struct engine_test *turns(const struct lane_engine_config *config, uint32_t lanes,
-                                 uint32_t from, const struct engine_test *alone) {
+                                 uint32_t from) {
     struct engine_test *t = engine_open(config);
     for (uint32_t i = from; i < CHATS * TURNS; i++)
         engine_add(t, prompt[i], length[i], NEW)->request.flags |= LANE_IGNORE_EOS;
@@ -119,24 +124,23 @@ static uint32_t sum_disk(const struct engine_test *t) {
 }
 
 static void check(uint32_t world, uint32_t lanes, bool with_ram) {
-    struct engine_test *alone = reference();
+    reference();
     struct lane_engine_config config = small_device(world, lanes, with_ram ? 48 : 0, false);
-    struct engine_test *t = turns(&config, lanes, 0, alone);
+    struct engine_test *t = turns(&config, lanes, 0);
     ck_assert_uint_eq(sum_disk(t), 0);
     ck_assert(with_ram ? sum_ram(t) > 1000 : sum_ram(t) == 0);
     engine_free(t);
-    engine_free(alone);
 }
 
 /* Through the disk while it runs, and over a restart; the directory is then another model's. */
 static void check_disk(uint32_t world, uint32_t lanes) {
-    struct engine_test *alone = reference();
+    reference();
     folder_begin();
     struct lane_engine_config config = small_device(world, lanes, 12, true);
-    struct engine_test *t = turns(&config, lanes, 0, alone);
+    struct engine_test *t = turns(&config, lanes, 0);
     ck_assert(sum_disk(t) > 500);
     engine_free(t);
-    t = turns(&config, lanes, 2 * CHATS, alone); /* the last turns again, by a new engine */
+    t = turns(&config, lanes, 2 * CHATS); /* the last turns again, by a new engine */
     for (uint32_t i = 0; lanes == 1 && i < CHATS; i++) {
         ck_assert_uint_eq(t->call[i].n_resumed, length[2 * CHATS + i] - 1);
         ck_assert_uint_eq(t->call[i].from_disk, t->call[i].n_resumed);
@@ -162,10 +166,9 @@ static void check_disk(uint32_t world, uint32_t lanes) {
     ck_assert_uint_eq(t->call[0].n_resumed, 0);
     ck_assert_uint_eq(t->call[0].reason, SES_MISS_KEY);
     engine_free(t);
-    t = turns(&config, lanes, 2 * CHATS, alone);
+    t = turns(&config, lanes, 2 * CHATS);
     ck_assert(sum_disk(t) > 1000);
     engine_free(t);
-    engine_free(alone);
     folder_end();
 }
 
@@ -182,6 +185,7 @@ static void hear(void *self, const char *text) {
 
 /* A drain that saves all says nothing; one that could not says how much is lost. */
 static void check_unsaved(void) {
+    uint32_t other[FIRST];
     folder_begin();
     struct lane_engine_config config = engine_config();
     config.threads = 1;
@@ -195,8 +199,8 @@ static void check_unsaved(void) {
         config.say_self = &heard;
         config.disk_floor = full ? UINT64_MAX / 2 : 0;
         struct engine_test *t = engine_open(&config);
-        engine_fill(prompt[0], FIRST, 7 + (uint64_t)full);
-        engine_add(t, prompt[0], FIRST, NEW)->request.flags |= LANE_IGNORE_EOS;
+        engine_fill(other, FIRST, 7 + (uint64_t)full);
+        engine_add(t, other, FIRST, NEW)->request.flags |= LANE_IGNORE_EOS;
         engine_run(t, 1);
         engine_free(t);
         ck_assert_uint_eq(heard.drains, full);
@@ -228,16 +232,16 @@ static const struct damage {
 
 /* Whatever is left is resumed and equals fresh, the rest is computed. */
 static void check_damaged(void) {
-    struct engine_test *alone = reference();
+    reference();
     folder_begin();
     struct lane_engine_config config = small_device(1, 1, 12, true);
-    engine_free(turns(&config, 1, 0, alone));
+    engine_free(turns(&config, 1, 0));
     uint32_t whole = 0;
     for (uint32_t c = 0; c < CHATS; c++)
         whole += length[2 * CHATS + c] - 1;
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         edit(damages[i].name, damages[i].how);
-        struct engine_test *t = turns(&config, 1, 2 * CHATS, alone);
+        struct engine_test *t = turns(&config, 1, 2 * CHATS);
         uint32_t n = sum_disk(t);
         ck_assert_msg(damages[i].left == ALL    ? n == whole
                       : damages[i].left == LESS ? n < whole
@@ -245,7 +249,6 @@ static void check_damaged(void) {
                       "%s after %s: %u tokens of %u", damages[i].name, damages[i].how, n, whole);
         engine_free(t);
     }
-    engine_free(alone);
     folder_end();
 }
 
@@ -308,5 +311,8 @@ int main(void) {
     tcase_add_test(tcase, tiers_disk_unsaved);
     tcase_add_test(tcase, tiers_disk_damaged);
     suite_add_tcase(suite, tcase);
-    return test_run(suite);
+    int result = test_run(suite);
+    if (alone != NULL)
+        engine_free(alone);
+    return result;
 }
