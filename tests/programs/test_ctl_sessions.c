@@ -34,7 +34,8 @@ __attribute__((format(printf, 3, 4))) static void ctl(int code, const char *says
     va_start(list, format);
     vsnprintf(args, sizeof args, format, list);
     va_end(list);
-    command_run(&out, "ctl --connect %s %s 2>&1", server_url, args);
+    command_run(&out, "ctl --connect %s --timeout %d %s 2>&1", server_url, command_seconds(10),
+                args);
     ck_assert_msg(out.code == code, "%s: %d %s", args, out.code, out.text);
     ck_assert_msg(strstr(out.text, says) != NULL, "%s: %s", args, out.text);
 }
@@ -188,7 +189,9 @@ START_TEST(test_unsaved) {
     ck_assert_int_eq(out.code, 0);
     ctl(0, "session, latest", "sessions");
     snprintf(session, sizeof session, "%.32s", strchr(out.text, '\n') + 1);
-    ctl(1, "took none of late: its budget or its floor", "sessions pin %s --timeout 1", session);
+    command_run(&out, "ctl --connect %s --timeout 1 sessions pin %s 2>&1", server_url, session);
+    ck_assert_msg(out.code == 1 && strstr(out.text, "took none of late: its budget or its floor"),
+                  "%d %s", out.code, out.text);
     command_run(&out, "ctl --connect %s drain 5 --json", server_url);
     ck_assert_int_eq(out.code, 0);
     ck_assert_ptr_nonnull(strstr(out.text, "\"unsaved\":2,\"why\":\""));
