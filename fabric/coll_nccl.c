@@ -82,7 +82,8 @@ static enum status nccl_here(struct nccl_rank *r, const char *what, struct statu
     return STATUS_OK;
 }
 
-/* What was split off stands there when it is whole, which may be later than the call is done. */
+/* What was split off stands there when it is whole, which may be later than the call is done: a
+ * thread of NCCL writes it. */
 static enum status nccl_appear(struct nccl_rank *r, struct status_note *note) {
     uint64_t until = act_port_now_ns() + r->of->deadline_ns;
     while (__atomic_load_n(&r->comm, __ATOMIC_ACQUIRE) == NULL) {

@@ -1,5 +1,5 @@
 noinst_LIBRARIES += libgpu.a
-libgpu_a_SOURCES = gpu/plan.h gpu/plan.c gpu/round.h gpu/round.c gpu/device.h gpu/protocol.h gpu/pace.h gpu/pace.c gpu/rank.h gpu/rank.c \
+libgpu_a_SOURCES = gpu/plan.h gpu/plan.c gpu/round.h gpu/round.c gpu/device.h gpu/exchange.h gpu/protocol.h gpu/pace.h gpu/pace.c gpu/rank.h gpu/rank.c \
 	gpu/device.c gpu/device_fake.c gpu/team.h gpu/team.c gpu/shard.h gpu/shard.c gpu/cpu.h gpu/device_cpu.h \
 	gpu/device_cpu.c gpu/pack_cpu.c gpu/step_cpu.c gpu/experts_cpu.h gpu/experts_cpu.c
 # GPUs: the driver found at run time, and what stands on it.

@@ -162,7 +162,7 @@ static void check_code_line(const char *path, int line, const char *s, size_t n)
         find_word(s, n, "sig_atomic_t") == NULL)
         found("volatile", path, line, s, n);
     bool atomics = tree_starts(path, "actors/") || tree_starts(path, "gpu/team") ||
-                   tree_starts(path, "fabric/coll_mailbox") || tree_starts(path, "tests/");
+                   tree_starts(path, "fabric/coll_") || tree_starts(path, "tests/");
     if (!atomics && (find_word(s, n, "_Atomic") != NULL || find_text(s, n, "stdatomic.h") != NULL ||
                      find_text(s, n, "__atomic_") != NULL || find_text(s, n, "__sync_") != NULL))
         found("atomic", path, line, s, n);
