@@ -11,11 +11,31 @@
 /* Outputs of a part that is widened: whole tiles of w's rows and of packed results. */
 enum { WIDEN_OUTPUTS = 2 * KRN_BF16_SIDE };
 
-uint32_t gpu_cuda_blocks(const struct krn_op *op, const struct gpu_shard *part) {
+uint32_t gpu_cuda_blocks(const struct cuda *c, const struct krn_op *op,
+                         const struct gpu_shard *part) {
     const struct krn_tensor *t = op->w;
-    if (t->data == NULL || !krn_cuda_blocks_fit(t->dtype, part->col0, part->k, part->segments))
+    if (c->config.weights == GPU_WEIGHTS_WIDE || t->data == NULL ||
+        !krn_cuda_blocks_fit(t->dtype, part->col0, part->k, part->segments))
         return 0;
     return t->dtype;
+}
+
+enum status gpu_cuda_weights_settle(struct cuda *c, struct status_note *note) {
+    bool packed = c->blocks.bytes > 0; /* every matrix of blocks has asked for room */
+    if (!c->bf16 && c->config.weights != GPU_WEIGHTS_AUTO)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "--weights %s is of profile cuda-bf16-sm90; profile %s has one way to "
+                          "keep weights on a GPU: leave it out",
+                          c->config.weights == GPU_WEIGHTS_WIDE ? "wide" : "packed",
+                          c->config.profile.name);
+    if (!packed && c->config.weights == GPU_WEIGHTS_PACKED)
+        return status_say(note, STATUS_UNSUPPORTED,
+                          "--weights packed: no matrix of this model is in blocks of a GGUF file "
+                          "that a GPU multiplies as they are: leave it out, or say wide");
+    if (c->bf16)
+        c->device.weights = packed ? GPU_WEIGHTS_PACKED : GPU_WEIGHTS_WIDE;
+    c->device.weights_bytes = c->weights_bytes;
+    return STATUS_OK;
 }
 
 /* Stored rows of a tensor [row0, row0 + n) into staging memory at `at`. */

@@ -11,8 +11,12 @@
 
 enum { CUDA_WIDENED = 256 << 20 /* bytes of bf16 tiles at one time, where products can be cut */ };
 
-/* The type of a part whose blocks stay as they are stored, else 0. */
-uint32_t gpu_cuda_blocks(const struct krn_op *op, const struct gpu_shard *part);
+/* The type of a part whose blocks stay as they are stored, else 0: by --weights wide, of all. */
+uint32_t gpu_cuda_blocks(const struct cuda *c, const struct krn_op *op,
+                         const struct gpu_shard *part);
+/* Once weights are counted: what the device does with blocks, or that it cannot do what was asked.
+ */
+enum status gpu_cuda_weights_settle(struct cuda *c, struct status_note *note);
 /* The weights of a group in units. */
 gpu_cu_ptr_t gpu_cuda_pack_units(struct gpu_cuda_packer *p, const struct gpu_cuda_group *g);
 /* Room for what a stage widens at a time. */

@@ -17,6 +17,10 @@ struct gpu_device;
 enum gpu_stream { GPU_STREAM_COMPUTE, GPU_STREAM_IN, GPU_STREAM_OUT, GPU_STREAMS };
 typedef uint64_t gpu_event_t;
 
+/* Matrices of a GGUF file's blocks in a GPU's memory, profile cuda-bf16-sm90: PACKED as they are,
+ * or WIDE, as bf16; no bit of a result depends on it. AUTO: PACKED where that can be. */
+enum gpu_weights { GPU_WEIGHTS_AUTO, GPU_WEIGHTS_PACKED, GPU_WEIGHTS_WIDE };
+
 struct gpu_device_config {
     const struct krn_net *net; /* NULL for the fake device */
     struct krn_profile profile;
@@ -29,6 +33,7 @@ struct gpu_device_config {
     const struct gpu_exchange *exchange;     /* CUDA, several ranks; NULL: the host carries */
     const char *isa;                         /* CPU: NULL for the best */
     struct gpu_graph_settings graphs;        /* of devices with a graph cache: CUDA, fake */
+    enum gpu_weights weights;                /* CUDA */
     /* fake device: */
     uint32_t vocab;
     uint64_t fake_step_ns; /* virtual time a step takes */
@@ -93,6 +98,8 @@ struct gpu_device {
     const struct gpu_device_ops *ops;
     uint64_t page_bytes;
     uint64_t bytes_used;              /* weights, pages, buffers */
+    uint64_t weights_bytes;           /* of them */
+    enum gpu_weights weights;         /* AUTO: there is no such choice */
     bool inline_step;                 /* step computes before it returns (CPU) */
     struct gpu_graph_settings graphs; /* what it was opened with; 0 where it has no graphs */
     struct gpu_faults faults;

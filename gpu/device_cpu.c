@@ -405,6 +405,7 @@ enum status gpu_device_cpu_open(const struct gpu_device_config *config, struct g
         cpu_close(&c->device);
         return status;
     }
+    c->device.weights_bytes = c->weights_bytes;
     c->device.bytes_used = c->weights_bytes + c->buffers_bytes + c->pool_bytes;
     *out = &c->device;
     return STATUS_OK;

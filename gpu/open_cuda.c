@@ -187,6 +187,7 @@ static enum status open_memory(struct cuda *c, struct status_note *note) {
     c->weights_bytes = gpu_cuda_weights_bytes(c, note);
     if (c->weights_bytes == 0)
         return STATUS_UNSUPPORTED;
+    TRY(gpu_cuda_weights_settle(c, note));
     c->buffers_bytes = place_buffers(c, 0);
     c->pool_bytes = c->config.n_pages * c->device.page_bytes;
     uint64_t needed = c->weights_bytes + c->buffers_bytes + c->pool_bytes;
@@ -203,10 +204,11 @@ static enum status open_memory(struct cuda *c, struct status_note *note) {
         return status_say(
             note, STATUS_NO_MEMORY,
             "%s: weights need %llu MiB, %u KV pages %llu and buffers %llu; %llu of "
-            "%llu MiB are free: take a smaller --kv-bytes, --context or --lanes",
+            "%llu MiB are free: take a smaller --kv-bytes, --context or --lanes%s",
             c->name, (unsigned long long)(c->weights_bytes >> 20), c->config.n_pages,
             (unsigned long long)(c->pool_bytes >> 20), (unsigned long long)(c->buffers_bytes >> 20),
-            (unsigned long long)(free_bytes >> 20), (unsigned long long)(total >> 20));
+            (unsigned long long)(free_bytes >> 20), (unsigned long long)(total >> 20),
+            c->config.weights == GPU_WEIGHTS_WIDE ? ", or leave --weights wide out" : "");
     if (status != STATUS_OK)
         return status;
     c->weights = gpu_arena_at(c->arena, c->memory[CUDA_WEIGHTS]);

@@ -175,9 +175,9 @@ static struct gpu_cuda_group group_of(const struct gpu_cuda_packer *p, const str
     if (g.gates && g.part[0].n % 8 != 0)
         g.gates = false;
     for (uint32_t i = 1; i < n; i++) /* one launch reads one type of blocks */
-        if (gpu_cuda_blocks(&op[i], &g.part[i]) != gpu_cuda_blocks(op, &g.part[0]))
+        if (gpu_cuda_blocks(c, &op[i], &g.part[i]) != gpu_cuda_blocks(c, op, &g.part[0]))
             qkv = g.gates = false;
-    g.blocks = gpu_cuda_blocks(op, &g.part[0]);
+    g.blocks = gpu_cuda_blocks(c, op, &g.part[0]);
     if (qkv && g.blocks != 0 && (g.part[0].n | g.part[1].n) % KRN_UNIT_ROWS != 0)
         qkv = false;
     for (uint32_t i = 1; qkv && i < 3; i++)

@@ -162,6 +162,18 @@ static enum status engine_open_model(struct lane_engine *e, struct status_note *
     return STATUS_OK;
 }
 
+/* A choice of GPUs alone; their device says what of it a model in its profile has. */
+static enum status engine_check_weights(const struct lane_engine *e, struct status_note *note) {
+    if (e->cuda || e->config.weights == GPU_WEIGHTS_AUTO)
+        return STATUS_OK;
+    return status_say(note, STATUS_UNSUPPORTED,
+                      "--weights %s is of a GPU's memory; how the device %s holds weights is its "
+                      "profile's matter: leave it out%s%s",
+                      e->config.weights == GPU_WEIGHTS_WIDE ? "wide" : "packed",
+                      lane_engine_device_name(e),
+                      e->no_gpu.text[0] != '\0' ? ", or see why not a GPU: " : "", e->no_gpu.text);
+}
+
 /* Which device: the GPU where it can run this model, unless the CPU was asked for; or, when the GPU
  * was asked for, that or nothing. */
 static enum status engine_choose(struct lane_engine *e, struct status_note *note) {
@@ -170,7 +182,7 @@ static enum status engine_choose(struct lane_engine *e, struct status_note *note
     snprintf(e->device_words, sizeof e->device_words, "%u threads, %s", e->threads,
              fn != NULL ? fn->isa : "unknown");
     if (c->fake || c->device == LANE_DEVICE_CPU)
-        return STATUS_OK;
+        return engine_check_weights(e, note);
     enum status s = gpu_device_cuda_probe(&e->model->config, &e->profile, &e->gpu, &e->no_gpu);
     e->cuda = s == STATUS_OK;
     if (s != STATUS_OK && c->device == LANE_DEVICE_CUDA)
@@ -185,7 +197,7 @@ static enum status engine_choose(struct lane_engine *e, struct status_note *note
     if (e->cuda)
         snprintf(e->device_words, sizeof e->device_words, "%s, driver %d.%d", e->gpu.name,
                  e->gpu.driver_version / 1000, e->gpu.driver_version % 1000 / 10);
-    return STATUS_OK;
+    return engine_check_weights(e, note);
 }
 
 /* How many pages the KV budget buys, and the limits of a plan. */
@@ -323,6 +335,7 @@ static enum status engine_open_devices(struct lane_engine *e, struct status_note
                                       .world = c->world,
                                       .isa = c->isa,
                                       .graphs = gpu_graph_settings(c->graphs),
+                                      .weights = c->weights,
                                       .vocab = e->shared.vocab,
                                       .fake_step_ns = c->fake_step_ns,
                                       .seed = c->seed};
@@ -640,6 +653,25 @@ uint64_t lane_engine_bytes(const struct lane_engine *e) {
     for (uint32_t r = 0; r < e->config.world; r++)
         bytes += e->devices[r]->bytes_used;
     return bytes;
+}
+
+uint64_t lane_engine_weights_bytes(const struct lane_engine *e) {
+    uint64_t bytes = 0;
+    for (uint32_t r = 0; r < e->config.world; r++)
+        bytes += e->devices[r]->weights_bytes;
+    return bytes;
+}
+
+const char *lane_engine_weights(const struct lane_engine *e) {
+    static const char *const words[] = {
+        [GPU_WEIGHTS_AUTO] = "", [GPU_WEIGHTS_PACKED] = "packed", [GPU_WEIGHTS_WIDE] = "wide"};
+    return words[e->devices[0]->weights];
+}
+
+void lane_engine_weights_text(const struct lane_engine *e, char *text, size_t bytes) {
+    const char *word = lane_engine_weights(e);
+    snprintf(text, bytes, "weights %.1f MiB%s%s", (double)lane_engine_weights_bytes(e) / (1 << 20),
+             word[0] != '\0' ? ", " : "", word);
 }
 
 void lane_engine_tiers_text(const struct lane_engine *e, char *text, size_t bytes) {

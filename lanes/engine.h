@@ -43,6 +43,7 @@ struct lane_engine_config {
     const char *isa;        /* NULL: best */
     enum lane_device device;
     enum lane_exchange exchange;
+    enum gpu_weights weights; /* other than AUTO is refused where it means nothing */
     /* KV budget of each rank; 0: room for 16 full contexts, at most a quarter of the memory, or of
      * what a GPU has free */
     uint64_t kv_bytes;
@@ -121,8 +122,12 @@ const struct krn_profile *lane_engine_profile(const struct lane_engine *e);
 const struct lane_tokenizer *lane_engine_tokenizer(const struct lane_engine *e);
 uint32_t lane_engine_context(const struct lane_engine *e);
 uint32_t lane_engine_vocab(const struct lane_engine *e);
-uint64_t lane_engine_kv_tokens(const struct lane_engine *e);  /* KV capacity, said at start */
-uint64_t lane_engine_bytes(const struct lane_engine *e);      /* weights, pages and buffers */
+uint64_t lane_engine_kv_tokens(const struct lane_engine *e); /* KV capacity, said at start */
+uint64_t lane_engine_bytes(const struct lane_engine *e);     /* weights, pages and buffers */
+uint64_t lane_engine_weights_bytes(const struct lane_engine *e);
+const char *lane_engine_weights(const struct lane_engine *e); /* packed, wide; "": no choice */
+/* "weights 4513.2 MiB, packed" */
+void lane_engine_weights_text(const struct lane_engine *e, char *text, size_t bytes);
 uint64_t lane_engine_page_bytes(const struct lane_engine *e); /* of one rank */
 enum status
 lane_engine_dead(const struct lane_engine *e); /* OK, or the sticky failure that ended all work */

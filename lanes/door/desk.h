@@ -27,8 +27,9 @@ struct door_desk_config {
     act_id_t memory;                        /* 0: stored sessions cannot be asked for */
     const struct lane_tokenizer *tokenizer; /* NULL: prompt_ids only */
     uint32_t context, vocab;
-    uint64_t kv_tokens;
+    uint64_t kv_tokens, weights_bytes;
     const char *model, *profile, *version, *template_name; /* for info; NULL: none. Borrowed */
+    const char *weights;                                   /* as these */
     struct krn_sampling sampling;                          /* defaults of requests */
     uint32_t live_max, ended_max, waits_max;               /* 0: the defaults above */
     uint64_t log_bytes;                                    /* 0: 512 MiB of address space */

@@ -292,6 +292,8 @@ void door_reply_info(struct door_desk *d) {
     door_out_u64(o, "context", c->context);
     door_out_u64(o, "vocab", c->vocab);
     door_out_u64(o, "kv_tokens", c->kv_tokens);
+    door_out_str(o, "weights", c->weights != NULL ? c->weights : "");
+    door_out_u64(o, "weights_bytes", c->weights_bytes);
     door_out_bool(o, "text", c->tokenizer != NULL);
     door_out_str(o, "chat_template", c->template_name != NULL ? c->template_name : "");
     door_out_bool(o, "draining", d->draining);

@@ -64,13 +64,15 @@ static json_t *bench_result(struct bench *b) {
     uint32_t threads = cores > 0 ? (uint32_t)cores : 1;
     struct status_note note;
     options_u32(&b->o, OPT_threads, 1, 256, &threads, &note);
-    return json_pack(
-        "{s:f, s:o, s:o, s:o, s:o, s:I, s:s, s:i, s:s, s:I, s:s, s:s}", "load_s", b->load_s, "cold",
-        cold, "decode", decode, "ttft", ttft, "host_us", host, "peak_bytes",
-        (json_int_t)bench_peak_bytes(), "profile", lane_engine_profile(b->engine)->name, "threads",
-        (int)threads, "isa", krn_rowfn_pick(options_text(&b->o, OPT_isa, NULL))->isa, "kv_tokens",
-        (json_int_t)lane_engine_kv_tokens(b->engine), "device", lane_engine_device_name(b->engine),
-        "device_words", lane_engine_device_words(b->engine));
+    return json_pack("{s:f, s:o, s:o, s:o, s:o, s:I, s:s, s:i, s:s, s:I, s:s, s:s, s:s, s:I}",
+                     "load_s", b->load_s, "cold", cold, "decode", decode, "ttft", ttft, "host_us",
+                     host, "peak_bytes", (json_int_t)bench_peak_bytes(), "profile",
+                     lane_engine_profile(b->engine)->name, "threads", (int)threads, "isa",
+                     krn_rowfn_pick(options_text(&b->o, OPT_isa, NULL))->isa, "kv_tokens",
+                     (json_int_t)lane_engine_kv_tokens(b->engine), "device",
+                     lane_engine_device_name(b->engine), "device_words",
+                     lane_engine_device_words(b->engine), "weights", lane_engine_weights(b->engine),
+                     "weights_bytes", (json_int_t)lane_engine_weights_bytes(b->engine));
 }
 
 static void bench_print(const json_t *j) {
@@ -80,7 +82,11 @@ static void bench_print(const json_t *j) {
     printf("bench: profile %s, %s: %s\n\n", json_string_value(json_object_get(j, "profile")),
            json_string_value(json_object_get(j, "device")),
            json_string_value(json_object_get(j, "device_words")));
-    printf("model loaded  in %.0f ms\n", json_real_value(json_object_get(j, "load_s")) * 1e3);
+    const char *weights = json_string_value(json_object_get(j, "weights"));
+    printf("model loaded  in %.0f ms, weights %.1f MB%s%s\n",
+           json_real_value(json_object_get(j, "load_s")) * 1e3,
+           (double)json_integer_value(json_object_get(j, "weights_bytes")) / 1e6,
+           weights[0] != '\0' ? ", " : "", weights);
     json_array_foreach(json_object_get(j, "cold"), i, row)
         printf("cold prompt   %5lld tokens  %9.0f tok/s\n",
                (long long)json_integer_value(json_object_get(row, "tokens")),

@@ -130,8 +130,10 @@ static json_t *shape_result(struct shape_bench *s, const char *graphs) {
         if (b->list[i].kind == BENCH_DECODE)
             json_array_append_new(decode, shape_row(s, &b->list[i]));
     }
-    return json_pack("{s:s, s:f, s:I, s:I, s:o, s:o}", "graphs", graphs, "load_s", b->load_s,
-                     "device_bytes", (json_int_t)lane_engine_bytes(b->engine), "kv_tokens",
+    return json_pack("{s:s, s:f, s:I, s:s, s:I, s:I, s:o, s:o}", "graphs", graphs, "load_s",
+                     b->load_s, "device_bytes", (json_int_t)lane_engine_bytes(b->engine), "weights",
+                     lane_engine_weights(b->engine), "weights_bytes",
+                     (json_int_t)lane_engine_weights_bytes(b->engine), "kv_tokens",
                      (json_int_t)lane_engine_kv_tokens(b->engine), "cold", cold, "decode", decode);
 }
 
@@ -196,9 +198,10 @@ static void shape_print(const json_t *j) {
         printf("floors from a copy at %.2f TB/s and matrix units at %.0f TFLOP/s\n",
                shape_real(j, "copy_tb_s"), shape_real(j, "matrix_tflop_s"));
     json_array_foreach(json_object_get(j, "modes"), m, mode) {
-        printf("\ngraphs %s: made in %.1f s, %.1f GB of the device's memory\n",
+        printf("\ngraphs %s: made in %.1f s, %.1f GB of the device's memory, %.1f of it weights\n",
                json_string_value(json_object_get(mode, "graphs")), shape_real(mode, "load_s"),
-               (double)json_integer_value(json_object_get(mode, "device_bytes")) / 1e9);
+               (double)json_integer_value(json_object_get(mode, "device_bytes")) / 1e9,
+               (double)json_integer_value(json_object_get(mode, "weights_bytes")) / 1e9);
         json_array_foreach(json_object_get(mode, "cold"), i, row) shape_print_row(
             "cold prompt", "tokens", row, json_integer_value(json_object_get(row, "tokens")));
         json_array_foreach(json_object_get(mode, "decode"), i, row) shape_print_row(

@@ -298,19 +298,39 @@ static enum status options_disk(const struct options *o, struct lane_engine_conf
     return STATUS_OK;
 }
 
+/* Where the name is in a table; n: nowhere. */
+static uint32_t options_index(const char *name, const char *const *names, uint32_t n) {
+    uint32_t at = 0;
+    while (at < n && strcmp(name, names[at]) != 0)
+        at++;
+    return at;
+}
+
 static enum status options_exchange(const struct options *o, enum lane_exchange *out,
                                     struct status_note *note) {
     const char *name = options_text(o, OPT_exchange, "auto");
     static const char *const names[] = {[LANE_EXCHANGE_AUTO] = "auto",
                                         [LANE_EXCHANGE_HOST] = "host",
                                         [LANE_EXCHANGE_NCCL] = "nccl"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (enum lane_exchange)i;
-            return STATUS_OK;
-        }
-    return status_say(note, STATUS_BAD_REQUEST,
-                      "there is no exchange '%s'; there are auto, nccl and host", name);
+    uint32_t at = options_index(name, names, sizeof names / sizeof *names);
+    *out = (enum lane_exchange)at;
+    return at < sizeof names / sizeof *names
+               ? STATUS_OK
+               : status_say(note, STATUS_BAD_REQUEST,
+                            "there is no exchange '%s'; there are auto, nccl and host", name);
+}
+
+static enum status options_weights(const struct options *o, enum gpu_weights *out,
+                                   struct status_note *note) {
+    const char *name = options_text(o, OPT_weights, "auto");
+    static const char *const names[] = {
+        [GPU_WEIGHTS_AUTO] = "auto", [GPU_WEIGHTS_PACKED] = "packed", [GPU_WEIGHTS_WIDE] = "wide"};
+    uint32_t at = options_index(name, names, sizeof names / sizeof *names);
+    *out = (enum gpu_weights)at;
+    return at < sizeof names / sizeof *names
+               ? STATUS_OK
+               : status_say(note, STATUS_BAD_REQUEST,
+                            "weights cannot be '%s'; they are auto, packed or wide", name);
 }
 
 /* A size, or a share of the memory of a device that is not known yet. */
@@ -346,6 +366,7 @@ enum status options_engine(const struct options *o, struct lane_engine_config *c
     TRY(options_u32(o, OPT_piece_tokens, 1, 65536, &c->piece_tokens, note));
     TRY(options_u32(o, OPT_ranks, 1, GPU_WORLD_MAX, &c->world, note));
     TRY(options_exchange(o, &c->exchange, note));
+    TRY(options_weights(o, &c->weights, note));
     TRY(options_u32(o, OPT_virtual_ranks, 1, KRN_V_MAX, &c->virtual_ranks, note));
     c->profile = options_text(o, OPT_profile, NULL);
     c->isa = options_text(o, OPT_isa, NULL);

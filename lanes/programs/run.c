@@ -296,11 +296,13 @@ static enum status run_all(struct run *r, int argc, char **argv, struct status_n
     TRY(run_gather(r, note));
     TRY(run_prepare(r, note));
     r->stream = r->n == 1 && !r->json;
+    char weights[64];
+    lane_engine_weights_text(r->engine, weights, sizeof weights);
     if (!r->quiet)
         fprintf(stderr,
-                "roundhouse: %s: %s; profile %s, context %u tokens, session memory for %llu\n",
+                "roundhouse: %s: %s; profile %s; %s; context %u tokens, session memory for %llu\n",
                 lane_engine_device_name(r->engine), lane_engine_device_words(r->engine),
-                lane_engine_profile(r->engine)->name, lane_engine_context(r->engine),
+                lane_engine_profile(r->engine)->name, weights, lane_engine_context(r->engine),
                 (unsigned long long)lane_engine_kv_tokens(r->engine));
     struct client_driver driver = {
         .start = run_start, .token = run_token, .over = run_over, .user = r};

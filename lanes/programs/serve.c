@@ -140,6 +140,8 @@ static enum status serve_open_door(struct serve *s, const struct lane_engine_con
                                        .context = lane_engine_context(s->engine),
                                        .vocab = lane_engine_vocab(s->engine),
                                        .kv_tokens = lane_engine_kv_tokens(s->engine),
+                                       .weights = lane_engine_weights(s->engine),
+                                       .weights_bytes = lane_engine_weights_bytes(s->engine),
                                        .model = serve_base_name(e->model_path),
                                        .profile = lane_engine_profile(s->engine)->name,
                                        .version = PACKAGE_VERSION,
@@ -168,8 +170,11 @@ static void serve_say_ready(const struct serve *s, const struct lane_engine_conf
             fprintf(stderr, "roundhouse: no GPU is used: %s\n", lane_engine_device_why(s->engine));
         fprintf(stderr, "roundhouse: profile %s version %u, %u virtual ranks\n", p->name,
                 p->version, p->virtual_ranks);
-        fprintf(stderr, "roundhouse: KV capacity %" PRIu64 " tokens, %.1f MiB in all\n",
-                lane_engine_kv_tokens(s->engine), (double)lane_engine_bytes(s->engine) / (1 << 20));
+        char weights[64];
+        lane_engine_weights_text(s->engine, weights, sizeof weights);
+        fprintf(stderr, "roundhouse: %s; KV capacity %" PRIu64 " tokens; %.1f MiB in all\n",
+                weights, lane_engine_kv_tokens(s->engine),
+                (double)lane_engine_bytes(s->engine) / (1 << 20));
         char tiers[4608];
         lane_engine_tiers_text(s->engine, tiers, sizeof tiers);
         if (tiers[0] != '\0')
@@ -189,6 +194,8 @@ static void serve_say_ready(const struct serve *s, const struct lane_engine_conf
         door_out_str(&o, "profile", p->name);
         door_out_u64(&o, "context", lane_engine_context(s->engine));
         door_out_u64(&o, "kv_tokens", lane_engine_kv_tokens(s->engine));
+        door_out_str(&o, "weights", lane_engine_weights(s->engine));
+        door_out_u64(&o, "weights_bytes", lane_engine_weights_bytes(s->engine));
         door_out_array(&o, "listen");
         for (uint32_t i = 0; i < n_urls; i++)
             door_out_str(&o, NULL, door_url(s->door, i));

@@ -30,8 +30,10 @@
 
 enum { ROWS = 70, SESSIONS = 2, PAGES = 4, SEGMENT = 64, DRAWS = 3, LENGTH = 84 };
 
-/* Weights in blocks become bf16 in small parts for more rows than this; 0: as usual. */
+/* Weights in blocks become bf16 in small parts for more rows than this; 0: as usual. Or how they
+ * lie at all. */
 static uint32_t blocks_rows;
+static enum gpu_weights blocks_weights;
 
 static enum status open_cuda(const struct gpu_device_config *config, struct gpu_device **out,
                              struct status_note *note) {
@@ -118,6 +120,7 @@ static void world_part(struct world *w, const struct rig_model *m, uint32_t n, u
         struct gpu_device_config dc = rig_config(m, ROWS, 64, 1 + SESSIONS * PAGES, 1, NULL);
         dc.rank = i;
         dc.world = n;
+        dc.weights = blocks_weights;
         dc.collective = n > 1 ? fab_mailbox_rank(w->box, i) : NULL;
         if (apart != NULL)
             dc.graphs = gpu_graph_settings(GPU_GRAPHS_MAX);
@@ -295,6 +298,42 @@ static void model_worlds(struct rig_model *m, const char *name, uint32_t worlds,
     rig_model_close(m);
 }
 
+/* Weights of a file's blocks on n ranks: both ways have the oracle's bits, and each is what it says
+ * and takes the memory that it should. Closes the model. */
+static void blocks_both_ways(struct rig_model *m, const char *name, uint32_t n, uint64_t seed) {
+    static struct truth truth[SESSIONS];
+    static struct world w;
+    struct found found[2];
+    uint64_t bytes[GPU_WEIGHTS_WIDE + 1];
+    any_truth(truth, m, seed);
+    for (uint32_t way = GPU_WEIGHTS_AUTO; way <= GPU_WEIGHTS_WIDE; way++) {
+        blocks_weights = (enum gpu_weights)way;
+        world_open(&w, m, n);
+        blocks_weights = GPU_WEIGHTS_AUTO;
+        bytes[way] = w.rank[0].device->weights_bytes;
+        for (uint32_t i = 0; i < n; i++)
+            ck_assert_int_eq(w.rank[i].device->weights,
+                             way == GPU_WEIGHTS_WIDE ? GPU_WEIGHTS_WIDE : GPU_WEIGHTS_PACKED);
+        if (way != GPU_WEIGHTS_AUTO) { /* which is packed */
+            world_run(&w, truth, seed + n, found);
+            any_found(found, name, way == GPU_WEIGHTS_WIDE ? "wide" : "packed", n);
+        }
+        world_close(&w);
+    }
+    ck_assert_uint_eq(bytes[GPU_WEIGHTS_AUTO], bytes[GPU_WEIGHTS_PACKED]);
+    /* What all but the embedding's table takes, at two bytes a weight and in blocks of at most
+     * nine bits: the table, and all that is not a matrix, are the same. */
+    const struct krn_config *c = &m->model->config;
+    uint64_t matrices = ((uint64_t)c->hidden * (c->heads + c->kv_heads) * 2 * c->head_dim +
+                         3 * (uint64_t)c->hidden * c->ffn) *
+                        c->layers / n;
+    uint64_t less = bytes[GPU_WEIGHTS_WIDE] - bytes[GPU_WEIGHTS_PACKED];
+    ck_assert_uint_gt(bytes[GPU_WEIGHTS_WIDE], bytes[GPU_WEIGHTS_PACKED]);
+    ck_assert_msg(less >= matrices * 7 / 8, "%s: %u bytes less, of %u weights", name,
+                  (unsigned)less, (unsigned)matrices);
+    rig_model_close(m);
+}
+
 static void some_worlds(const struct truth_shape *s, const char *profile, uint32_t worlds,
                         uint64_t seed) {
     static struct rig_model m;
@@ -416,11 +455,12 @@ START_TEST(bf16_of_mixtures) {
 }
 END_TEST
 
-/* Weights that stay in the blocks of their file: few rows, and more than are read from blocks. */
+/* Weights that stay in the blocks of their file, or do not: few rows, and more than are read from
+ * blocks. */
 START_TEST(bf16_of_blocks) {
     static const struct {
         enum krn_dtype type;
-        uint32_t worlds, rows;
+        uint32_t world, rows;
     } cases[] = {{KRN_Q4_K, 1, 0}, {KRN_Q8_0, 2, 8}, {KRN_Q6_K, 4, 1}, {KRN_IQ4_NL, 1, 16}};
     char dir[64], path[128];
     scratch_make(dir);
@@ -429,10 +469,41 @@ START_TEST(bf16_of_blocks) {
         static struct rig_model m;
         blocked_open(&m, path, cases[i].type);
         blocks_rows = cases[i].rows;
-        model_worlds(&m, krn_format_of(cases[i].type)->word, cases[i].worlds, 800 + i);
+        blocks_both_ways(&m, krn_format_of(cases[i].type)->word, cases[i].world, 800 + i);
     }
     blocks_rows = 0;
     scratch_remove(dir);
+}
+END_TEST
+
+/* --weights is refused before a weight is packed where it would change nothing. */
+START_TEST(weights_without_a_choice) {
+    static const struct {
+        const char *profile;
+        enum gpu_weights weights;
+        const char *says;
+    } cases[] = {{"portable", GPU_WEIGHTS_WIDE, "--weights wide is of profile cuda-bf16-sm90"},
+                 {"portable", GPU_WEIGHTS_PACKED, "--weights packed is of profile"},
+                 {"cuda-bf16-sm90", GPU_WEIGHTS_PACKED, "no matrix of this model is in blocks"},
+                 {"cuda-bf16-sm90", GPU_WEIGHTS_WIDE, NULL}};
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rig_model m;
+        struct gpu_device *d = NULL;
+        struct status_note note = {{0}};
+        model_open(&m, &truth_shapes[1], cases[i].profile, 3);
+        struct gpu_device_config config = rig_config(&m, 8, 64, 4, 1, NULL);
+        config.weights = cases[i].weights;
+        enum status s = open_cuda(&config, &d, &note);
+        if (cases[i].says != NULL) {
+            ck_assert_int_eq(s, STATUS_UNSUPPORTED);
+            ck_assert_msg(strstr(note.text, cases[i].says) != NULL, "%s", note.text);
+        } else {
+            rig_ok(s, &note);
+            ck_assert_int_eq(d->weights, GPU_WEIGHTS_WIDE);
+            d->ops->close(d);
+        }
+        rig_model_close(&m);
+    }
 }
 END_TEST
 
@@ -546,6 +617,7 @@ int main(void) {
     tcase_add_test(tc, bf16_of_every_world);
     tcase_add_test(tc, bf16_of_mixtures);
     tcase_add_test(tc, bf16_of_blocks);
+    tcase_add_test(tc, weights_without_a_choice);
     tcase_add_test(tc, portable_of_a_world);
     tcase_add_test(tc, flipped_exchange);
     tcase_add_test(tc, perturbed_company);

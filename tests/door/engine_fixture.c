@@ -60,6 +60,8 @@ static void open_both(struct engine_fixture *f, struct lane_engine_config e) {
                                        .context = lane_engine_context(f->engine),
                                        .vocab = lane_engine_vocab(f->engine),
                                        .kv_tokens = lane_engine_kv_tokens(f->engine),
+                                       .weights = lane_engine_weights(f->engine),
+                                       .weights_bytes = lane_engine_weights_bytes(f->engine),
                                        .model = "fable-5m",
                                        .profile = lane_engine_profile(f->engine)->name,
                                        .version = "0",

@@ -50,6 +50,10 @@ static const struct {
     {"run --ranks 3 hello", 64, "3 ranks were asked for"},
     {"run --exchange quick hello", 64, "no exchange 'quick'; there are auto, nccl and host"},
     {"run --ranks 2 --exchange nccl --device cpu hello", 64, "--exchange nccl is of ranks on GPUs"},
+    {"run --weights thin hello", 64, "weights cannot be 'thin'; they are auto, packed or wide"},
+    {"run --weights packed --device cpu hello", 64, "--weights packed is of a GPU's memory; "},
+    {"bench --shape fable-5m --weights wide --device cpu", 64,
+     "--weights wide is of a GPU's memory"},
     {"run --isa riscv hello", 64, "riscv"},
     {"run --graphs 49 hello", 64, "--graphs is \"49\"; it is on, off or 0 to 48"},
     {"run --graphs 8 --device cpu hello", 64, "the device cpu has none"},
@@ -265,6 +269,8 @@ START_TEST(cli_bench_writes_its_json) {
         ck_assert_uint_eq(json_array_size(json_object_get(j, arrays[i])), n[i]);
     ck_assert_int_gt(json_integer_value(json_object_get(j, "peak_bytes")), 0);
     ck_assert(json_real_value(json_object_get(j, "load_s")) > 0);
+    ck_assert_str_eq(json_string_value(json_object_get(j, "weights")), ""); /* a GPU's choice */
+    ck_assert_int_gt(json_integer_value(json_object_get(j, "weights_bytes")), 5000000);
     json_decref(j);
 }
 END_TEST

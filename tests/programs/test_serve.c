@@ -16,12 +16,15 @@ static pid_t start_server(const char *drain_seconds) {
 START_TEST(test_stream_and_drain) {
     pid_t pid = start_server("30");
     ck_assert(server_said("KV capacity"));
+    ck_assert(server_said("roundhouse: weights "));
     ck_assert(server_said("listening on"));
     command_run(&out, "ctl --connect %s ping", server_url);
     ck_assert_int_eq(out.code, 0);
     command_run(&out, "ctl --connect %s --json info", server_url);
     ck_assert_int_eq(out.code, 0);
     ck_assert_ptr_nonnull(strstr(out.text, "\"model\":\"fable-5m\""));
+    const char *bytes = strstr(out.text, "\"weights_bytes\":");
+    ck_assert(bytes != NULL && strtoull(bytes + 16, NULL, 10) > 5000000); /* two a parameter */
     static char first[4096];
     command_run(&out, "ctl --connect %s generate 'Once upon a time' --max-tokens 20 --greedy",
                 server_url);
