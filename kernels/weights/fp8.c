@@ -15,7 +15,7 @@ enum { BLOCK_MAX = 1 << 16 };
 
 static const char section[] = "quantization_config";
 
-/* A list of two sizes, rows and columns. */
+/* A list of two sizes, rows and columns, the same for all matrices. */
 static void read_block(struct krn_fields *f, const json_t *list, struct krn_config *c) {
     for (uint32_t i = 0; i < 2; i++) {
         const json_t *n = json_array_get(list, i);
@@ -25,6 +25,9 @@ static void read_block(struct krn_fields *f, const json_t *list, struct krn_conf
                             "has a block that is not two sizes from 1 to %d", BLOCK_MAX);
             return;
         }
+        if (c->fp8_block[i] != 0 && c->fp8_block[i] != size)
+            krn_field_fault(f, STATUS_BAD_MODEL, section,
+                            "has blocks of more than one size; this build knows one for all");
         c->fp8_block[i] = (uint32_t)size;
     }
 }

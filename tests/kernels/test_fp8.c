@@ -196,6 +196,8 @@ START_TEST(refused_schemes) {
 #define GROUP(weights)                                                                             \
     "{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"weights\":" weights "}}" \
     "}"
+#define BLOCK(sizes)                                                                               \
+    "{\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":[" sizes "]}"
     static const char *const all[][2] = {
         {"{\"quant_method\":\"gptq\"}", "asks for gptq"},
         {"[]", "asks for unnamed"},
@@ -209,7 +211,8 @@ START_TEST(refused_schemes) {
         {GROUP("{\"num_bits\":4,\"type\":\"int\"}"), "weights of int"},
         {GROUP("{\"num_bits\":8,\"type\":\"float\",\"strategy\":\"token\"}"), "scales by token"},
         {GROUP("{\"num_bits\":8,\"type\":\"float\",\"symmetric\":false}"), "zero points"},
-        {GROUP("{\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\"}"), "not two sizes"}};
+        {GROUP("{\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\"}"), "not two sizes"},
+        {GROUP(BLOCK("100,64") "},\"h\":{\"weights\":" BLOCK("128,64")), "more than one size"}};
     const struct item none = {0};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         refused(all[i][0], &none, 0, all[i][1]);
