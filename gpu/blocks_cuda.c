@@ -101,7 +101,7 @@ gpu_cu_ptr_t gpu_cuda_pack_units(struct gpu_cuda_packer *p, const struct gpu_cud
 static uint32_t widen_outputs(const struct cuda *c, const struct krn_cuda_product_bf16 *a) {
     uint64_t a_row = (uint64_t)a->k_blocks * KRN_BF16_ROW_BYTES;
     uint64_t fit = c->blocks.most / a_row / WIDEN_OUTPUTS * WIDEN_OUTPUTS;
-    if (a->packed != 0 && a->packed_segment % KRN_BF16_SIDE != 0)
+    if ((a->flags & KRN_BF16_GATE) != 0 && a->packed_segment % KRN_BF16_SIDE != 0)
         return a->n;
     fit = fit < WIDEN_OUTPUTS ? WIDEN_OUTPUTS : fit;
     return fit < a->n ? (uint32_t)fit : a->n;
@@ -111,8 +111,10 @@ void gpu_cuda_widen_room(struct cuda *c, const struct cuda_stage *s) {
     const struct krn_cuda_product_bf16 *a = &s->a.product_bf16;
     uint64_t tiles = krn_bf16_row_tiles(widen_outputs(c, a));
     uint64_t bytes = tiles * a->k_blocks * KRN_BF16_TILE_BYTES;
-    if (s->blocks != 0 && bytes > c->blocks.bytes)
-        c->blocks.bytes = bytes;
+    if (s->blocks == 0 || bytes <= c->blocks.bytes)
+        return;
+    CHECK(c->blocks.widened == 0); /* counted before it is placed */
+    c->blocks.bytes = bytes;
 }
 
 /* Part by part: its tiles, then the product that reads them. */

@@ -124,7 +124,8 @@ static uint64_t place_buffers(struct cuda *c, gpu_cu_ptr_t base) {
     uint32_t d = c->model.head_dim, world = c->config.world;
     uint64_t at = 0, rows = l->rows, both = rows > l->draws ? rows : l->draws;
     uint32_t q = c->heads * d, kv = c->kv_heads * d, ffn = krn_dense_width(&c->model) / world;
-    uint64_t logits = l->draws < CUDA_LOGITS_ROWS ? l->draws : CUDA_LOGITS_ROWS;
+    uint64_t logits = gpu_cuda_round_up(l->draws); /* ranks exchange all rows of a shape */
+    logits = logits < CUDA_LOGITS_ROWS ? logits : CUDA_LOGITS_ROWS;
     if (c->bf16) { /* products write all rows of a shape */
         rows = both = (gpu_cuda_round_up((uint32_t)both) + 63) / 64 * 64;
         logits = CUDA_LOGITS_ROWS;

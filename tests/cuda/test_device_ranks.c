@@ -45,6 +45,9 @@ static enum status open_cuda(const struct gpu_device_config *config, struct gpu_
     return gpu_device_cuda_open_over(config, &over, out, note);
 }
 
+/* Rows of a plan at most, and draws; 0: as many as rows. */
+static uint32_t rows_most = ROWS, draws_most;
+
 /* Each rank steps on a thread of its own. */
 struct rank {
     pthread_t thread;
@@ -117,10 +120,11 @@ static void world_part(struct world *w, const struct rig_model *m, uint32_t n, u
     if (exchange)
         world_exchange(w, apart);
     for (uint32_t i = first; i < end; i++) {
-        struct gpu_device_config dc = rig_config(m, ROWS, 64, 1 + SESSIONS * PAGES, 1, NULL);
+        struct gpu_device_config dc = rig_config(m, rows_most, 64, 1 + SESSIONS * PAGES, 1, NULL);
         dc.rank = i;
         dc.world = n;
         dc.weights = blocks_weights;
+        dc.limits.draws = draws_most != 0 ? draws_most : dc.limits.draws;
         dc.collective = n > 1 ? fab_mailbox_rank(w->box, i) : NULL;
         if (apart != NULL)
             dc.graphs = gpu_graph_settings(GPU_GRAPHS_MAX);
@@ -221,7 +225,7 @@ static void world_run(struct world *w, const struct truth *truth, uint64_t seed,
     while (left > 0) {
         static const uint32_t most[] = {1, 3, 20, ROWS};
         struct test_seq seqs[SESSIONS];
-        uint32_t n = 0, room = ROWS, who[SESSIONS];
+        uint32_t n = 0, room = rows_most, who[SESSIONS];
         for (uint32_t i = 0; i < SESSIONS; i++) {
             uint32_t rest = LENGTH - done[i];
             uint32_t rows = 1 + (uint32_t)(test_random(&seed) % most[test_random(&seed) % 4]);
@@ -342,14 +346,14 @@ static void some_worlds(const struct truth_shape *s, const char *profile, uint32
 }
 
 /* A model of random weights in a file whose matrices are of this type. */
-static void blocked_open(struct rig_model *m, const char *path, enum krn_dtype type) {
+static void blocked_open(struct rig_model *m, const char *path, enum krn_dtype type, uint32_t ffn) {
     const struct krn_config c = {.vocab = 70,
                                  .hidden = 256,
                                  .layers = 1,
                                  .heads = 8,
                                  .kv_heads = 2,
                                  .head_dim = 32,
-                                 .ffn = 512,
+                                 .ffn = ffn,
                                  .context = 256,
                                  .norm_eps = 1e-5F,
                                  .family = "llama",
@@ -456,18 +460,22 @@ START_TEST(bf16_of_mixtures) {
 END_TEST
 
 /* Weights that stay in the blocks of their file, or do not: few rows, and more than are read from
- * blocks. */
+ * blocks. The last one's gated width has segments of no whole tiles, which are widened at once. */
 START_TEST(bf16_of_blocks) {
     static const struct {
         enum krn_dtype type;
-        uint32_t world, rows;
-    } cases[] = {{KRN_Q4_K, 1, 0}, {KRN_Q8_0, 2, 8}, {KRN_Q6_K, 4, 1}, {KRN_IQ4_NL, 1, 16}};
+        uint32_t ffn, world, rows;
+    } cases[] = {{KRN_Q4_K, 512, 1, 0},
+                 {KRN_Q8_0, 512, 2, 8},
+                 {KRN_Q6_K, 512, 4, 1},
+                 {KRN_IQ4_NL, 512, 1, 16},
+                 {KRN_Q8_0, 1408, 1, 1}};
     char dir[64], path[128];
     scratch_make(dir);
     snprintf(path, sizeof path, "%s/model.gguf", dir);
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static struct rig_model m;
-        blocked_open(&m, path, cases[i].type);
+        blocked_open(&m, path, cases[i].type, cases[i].ffn);
         blocks_rows = cases[i].rows;
         blocks_both_ways(&m, krn_format_of(cases[i].type)->word, cases[i].world, 800 + i);
     }
@@ -521,6 +529,30 @@ START_TEST(exchanged) {
         return;
     exchanged_world(&truth_shapes[1], "portable", 4, 611); /* bf16 rows would hide last bits */
     exchanged_world(&truth_shapes[2], "portable", 8, 612);
+}
+END_TEST
+
+/* Fewer draws than a shape of them, of long rows: what arrives has its room. */
+START_TEST(exchanged_draws) {
+    static struct truth truth[SESSIONS];
+    static struct rig_model m;
+    static struct world w;
+    struct truth_shape s = truth_shapes[1];
+    struct found found[2];
+    if (where_gpu())
+        TEST_SKIP("ranks of one process need a GPU each");
+    s.config.vocab = 2048;
+    model_open(&m, &s, "portable", 620);
+    any_truth(truth, &m, 620);
+    rows_most = 8;
+    draws_most = SESSIONS * DRAWS;
+    world_part(&w, &m, 2, 0, 2, true, NULL);
+    world_run(&w, truth, 620, found);
+    any_found(found, "long rows", "portable", 2);
+    world_close(&w);
+    rows_most = ROWS;
+    draws_most = 0;
+    rig_model_close(&m);
 }
 END_TEST
 
@@ -619,6 +651,7 @@ int main(void) {
     tcase_add_test(tc, bf16_of_blocks);
     tcase_add_test(tc, weights_without_a_choice);
     tcase_add_test(tc, portable_of_a_world);
+    tcase_add_test(tc, exchanged_draws);
     tcase_add_test(tc, flipped_exchange);
     tcase_add_test(tc, perturbed_company);
     suite_add_tcase(suite, tc);
