@@ -19,8 +19,8 @@ struct nccl_rank {
     struct gpu_exchange exchange;
     struct fab_coll_nccl *of;
     struct fab_nccl_comm *meeting, *comm; /* NULL: not joined, left or ended */
-    bool joined;
-    enum status failed; /* for good */
+    bool joined, meets;                   /* has been asked to; has */
+    enum status failed;                   /* for good */
     struct status_note why;
 };
 
@@ -40,12 +40,14 @@ static void nccl_end(struct nccl_rank *r) {
     r->comm = r->meeting = NULL;
 }
 
-/* The first failure stays; ends the communicator, so that the device's part of it returns. */
+/* The first failure stays. A communicator that is worked in ends when the rank leaves, which the
+ * device does behind its graphs: until these are destroyed an abort would not come back. */
 static enum status nccl_fail(struct nccl_rank *r, enum status s, const char *what, const char *why,
                              struct status_note *note) {
     if (r->failed == STATUS_OK) {
         r->failed = status_say(&r->why, s, "rank %u: NCCL, %s: %s", r->exchange.rank, what, why);
-        nccl_end(r);
+        if (!r->meets)
+            nccl_end(r);
     }
     return status_say(note, r->failed, "%s", r->why.text);
 }
@@ -114,7 +116,9 @@ static enum status nccl_join(void *self, struct status_note *note) {
     TRY(nccl_settle(r, r->meeting, result, "joining", note));
     result = n->split(r->meeting, 0, (int)r->exchange.rank, &r->comm, &blocks);
     TRY(nccl_settle(r, r->meeting, result, "joining", note));
-    return nccl_appear(r, note);
+    TRY(nccl_appear(r, note));
+    r->meets = true;
+    return STATUS_OK;
 }
 
 static enum status nccl_gather(void *self, uint64_t from, uint64_t to, size_t n, void *stream,
@@ -161,8 +165,10 @@ static enum status nccl_state(void *self, struct status_note *note) {
 static void nccl_leave(void *self) {
     struct nccl_rank *r = self;
     struct status_note note;
-    if (r->comm != NULL)
-        nccl_fail(r, STATUS_DESYNC, "exchanging", "the rank has left", &note);
+    if (r->comm == NULL)
+        return;
+    nccl_fail(r, STATUS_DESYNC, "exchanging", "the rank has left", &note);
+    nccl_end(r);
 }
 
 enum status fab_coll_nccl_open(const struct fab_coll_nccl_config *config,

@@ -2,8 +2,8 @@
  * The exchange of ranks by NCCL (gpu/device.h, struct gpu_exchange): it moves floats between the
  * devices' memories on their compute streams and adds none, for a library's order of additions is
  * not the tree's. Calls never block for longer than the deadline; a rank that does not come is a
- * TIMEOUT, what NCCL reports is a DESYNC, and both are for good: the communicator is ended, and
- * with it what it has under way on the device.
+ * TIMEOUT, what NCCL reports is a DESYNC, and both are for good. Who leaves ends the communicator,
+ * and with it what it has under way on the device.
  */
 #ifndef FABRIC_COLL_NCCL_H
 #define FABRIC_COLL_NCCL_H

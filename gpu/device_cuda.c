@@ -104,11 +104,12 @@ static void cuda_step(struct gpu_device *d, const struct gpu_plan *p, struct gpu
                                (unsigned long long)p->number);
     } else {
         r->status = enqueue(c, s, &r->note);
-        if (c->config.world > 1 && r->status != STATUS_DESYNC) {
+        /* Who the host carries for has left already when its step is a DESYNC. */
+        if (c->config.world > 1 && (r->status != STATUS_DESYNC || c->config.exchange != NULL)) {
             r->status = agree(c, r->status, p->number, &r->note);
             s->launched = s->launched && r->status == STATUS_OK;
-            if (r->status != STATUS_OK && r->status != STATUS_AGAIN && c->config.exchange != NULL)
-                c->config.exchange->leave(c->config.exchange->self); /* others wait in it */
+            if (r->status != STATUS_OK && r->status != STATUS_AGAIN)
+                gpu_cuda_leave(c); /* others wait in it */
         }
     }
     r->host_ns = act_port_now_ns() - s->begin_ns;
@@ -159,12 +160,14 @@ static void finish(struct cuda *c, struct cuda_step *s, gpu_cu_t last) {
     r->host_ns += act_port_now_ns() - begin_ns;
 }
 
-/* A step whose exchange has failed is over: it would wait for ever. */
+/* A step whose exchange has failed is over: it would wait for ever, or has ended with any bits. */
 static bool exchange_well(struct cuda *c, struct cuda_step *s) {
     const struct gpu_exchange *x = c->config.exchange;
     if (x == NULL || s->result->status != STATUS_OK)
         return true;
     s->result->status = x->state(x->self, &s->result->note);
+    if (s->result->status != STATUS_OK)
+        gpu_cuda_leave(c);
     return s->result->status == STATUS_OK;
 }
 
@@ -177,7 +180,8 @@ static enum gpu_poll cuda_poll(struct gpu_device *d, uint64_t now_ns, uint64_t *
     gpu_cuda_here(c);
     if (s->launched) {
         r = c->driver->event_query(s->done);
-        if (gpu_result_kind(r) == GPU_FAULT_LATER && exchange_well(c, s)) {
+        bool later = gpu_result_kind(r) == GPU_FAULT_LATER;
+        if ((later || r == GPU_CUDA_SUCCESS) && exchange_well(c, s) && later) {
             *again_ns = POLL_AGAIN_NS;
             return GPU_BUSY;
         }

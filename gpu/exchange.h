@@ -27,7 +27,8 @@ struct gpu_collective {
 /* How ranks' devices exchange floats without the host: operations enqueued on a device's stream, at
  * device addresses; fabric/ implements it (coll_nccl.h), one per rank. All ranks call in the same
  * order, each on its own thread with its context current. It moves and never adds: sums are the
- * device's, in the tree's order. The first failure (DESYNC, TIMEOUT) is for good. */
+ * device's, in the tree's order. The first failure (DESYNC, TIMEOUT) is for good; what is under way
+ * then ends when the rank leaves, with any bits. */
 struct gpu_exchange {
     void *self;
     uint32_t rank, world;
@@ -42,7 +43,8 @@ struct gpu_exchange {
                            struct status_note *note);
     /* Whether what was enqueued has failed meanwhile. */
     enum status (*state)(void *self, struct status_note *note);
-    /* For good; what is under way on the device is ended, not waited for. */
+    /* For good; what is under way on the device is ended, not waited for. Graphs that hold
+     * operations of it must be destroyed before: a library may wait for that. */
     void (*leave)(void *self);
 };
 

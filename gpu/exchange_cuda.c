@@ -81,6 +81,15 @@ enum status gpu_cuda_exchange_logits(struct cuda *c, uint32_t rows, struct statu
     return exchange_launch(c, &call, note);
 }
 
+void gpu_cuda_leave(struct cuda *c) {
+    const struct gpu_exchange *x = c->config.exchange;
+    if (x == NULL)
+        return;
+    if (c->graphs != NULL)
+        gpu_graphs_abandon(c->graphs);
+    x->leave(x->self);
+}
+
 /* What rank `from` sends in the proof, floats [0, world * EXCHANGE_PROBE): any bits. */
 static void probe_fill(uint64_t from, uint32_t *to, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)

@@ -12,6 +12,8 @@ uint64_t gpu_cuda_exchange_place(struct cuda *c, gpu_cu_ptr_t base, uint64_t at,
                                  uint64_t logits);
 /* The port's meet. */
 enum status gpu_cuda_meet(struct gpu_device *d, struct status_note *note);
+/* For good: whatever is not answered yet has any bits. */
+void gpu_cuda_leave(struct cuda *c);
 /* The ranks' partial sums of a reduced stage by the tree, then bias and residual. */
 enum status gpu_cuda_exchange_sum(struct cuda *c, const struct cuda_stage *s,
                                   const struct cuda_shape *shape, struct status_note *note);

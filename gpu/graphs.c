@@ -321,6 +321,17 @@ void gpu_graphs_drop(struct gpu_graphs *g, uint64_t key, uint64_t after) {
     g->slots[i].after = after;
 }
 
+void gpu_graphs_abandon(struct gpu_graphs *g) {
+    CHECK(g->owner == GRAPHS_NOBODY && g->replays == GRAPHS_NOBODY);
+    for (uint32_t i = 0; i < GRAPHS_SLOTS; i++) {
+        struct graphs_slot *s = &g->slots[i];
+        if (s->exec == NULL)
+            continue;
+        g->config.driver->graph_exec_destroy(s->exec);
+        *s = (struct graphs_slot){.state = SLOT_RETIRING, .key = s->key, .after = UINT64_MAX};
+    }
+}
+
 void gpu_graphs_reached(struct gpu_graphs *g, uint64_t number) {
     for (uint32_t i = 0; i < GRAPHS_SLOTS; i++)
         if (g->slots[i].state == SLOT_RETIRING && g->slots[i].after <= number)

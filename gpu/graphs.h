@@ -11,7 +11,7 @@
  * free one executable or one reservation: nothing is lost when a lease, an instantiation or a vote
  * fails. G3 A key whose capture failed is not captured again. G4 A graph with a stale lease is not
  * replayed. G5 An executable is destroyed, and its leases are dropped, when its last replay is
- * over. G6 Failure of any kind leaves the step to be run eagerly.
+ * over, but for abandoned ones. G6 Failure of any kind leaves the step to be run eagerly.
  */
 #ifndef GPU_GRAPHS_H
 #define GPU_GRAPHS_H
@@ -58,6 +58,9 @@ enum status gpu_graphs_replay(struct gpu_graphs *g, struct status_note *note);
 
 /* Forgets a key: its reservation, or its graph once work number `after` is over (gpu/fence.h). */
 void gpu_graphs_drop(struct gpu_graphs *g, uint64_t key, uint64_t after);
+/* Destroys every executable now, also one whose replay is under way, which the driver frees when
+ * that is over; leases stay until close. Behind it no key is live here. */
+void gpu_graphs_abandon(struct gpu_graphs *g);
 /* Work up to this number is over. */
 void gpu_graphs_reached(struct gpu_graphs *g, uint64_t number);
 /* The next thing to tell the conductor; false: nothing. */

@@ -301,8 +301,7 @@ void gpu_cuda_close(struct gpu_device *device) {
     const struct gpu_driver *d = c->driver;
     if (c->retained) {
         gpu_cuda_here(c);
-        if (c->config.exchange != NULL)
-            c->config.exchange->leave(c->config.exchange->self);
+        gpu_cuda_leave(c);
         if (!wait_for_streams(c))
             return;
         gpu_cuda_graphs_close(c);

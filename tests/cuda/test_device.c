@@ -545,6 +545,101 @@ START_TEST(same_bits_with_graphs) {
 }
 END_TEST
 
+/* Another rank that says what this one says, and an exchange that brings nothing, until it is made
+ * to fail. */
+static struct {
+    enum status status;
+    uint32_t left, execs; /* times; graphs that existed then */
+} other;
+
+static enum status other_says(void *self, const float *part, float *all, size_t rows, size_t n) {
+    (void)self;
+    for (size_t i = 0; i < 2 * rows * n; i++)
+        all[i] = part[i % (rows * n)];
+    return STATUS_OK;
+}
+
+static enum status other_moves(void *self, uint64_t from, uint64_t to, size_t n, void *stream,
+                               struct status_note *note) {
+    (void)self, (void)from, (void)to, (void)n, (void)stream;
+    return other.left > 0 ? status_say(note, STATUS_DESYNC, "the rank has left") : STATUS_OK;
+}
+
+static enum status other_state(void *self, struct status_note *note) {
+    (void)self;
+    return other.status == STATUS_OK ? STATUS_OK : status_say(note, other.status, "it is gone");
+}
+
+static void other_leaves(void *self) {
+    (void)self;
+    other.left++;
+    other.execs += gpu_fake_alive().execs;
+}
+
+static enum status open_exchanged(const struct gpu_device_config *config, struct gpu_device **out,
+                                  struct status_note *note) {
+    static const struct gpu_collective says = {.world = 2, .gather = other_says};
+    static const struct gpu_exchange moves = {.world = 2,
+                                              .whole_floats = 4096,
+                                              .gather = other_moves,
+                                              .scatter = other_moves,
+                                              .state = other_state,
+                                              .leave = other_leaves};
+    struct gpu_device_config with = *config;
+    with.world = 2;
+    with.collective = &says;
+    with.exchange = &moves;
+    return open_cuda(&with, out, note);
+}
+
+/* Graphs that hold an exchange are gone before it is left, which else would wait for them: at close
+ * and when it fails. A step that was under way then has failed too, though its event is reached. */
+START_TEST(leaves_without_graphs) {
+    static struct rig_session s;
+    static struct orders o;
+    static const uint32_t ids[20] = {5, 6, 7, 8, 9};
+    struct rig_model m;
+    struct rig r;
+    if (where_gpu())
+        TEST_SKIP("an exchange needs another rank");
+    rig_model_synthetic(&m, &truth_shapes[2].config, KRN_BF16, 9, 2);
+    for (int fails = 0; fails <= 1; fails++) {
+        memset(&other, 0, sizeof other);
+        memset(&o, 0, sizeof o);
+        test_graphs = GPU_GRAPHS_MAX;
+        fab_votes_open(&o.votes, 1, gpu_graph_settings(test_graphs), UINT64_MAX / 2);
+        rig_open_device = open_exchanged;
+        rig_open(&r, &m, ROWS, 1, NULL);
+        rig_open_device = gpu_device_cpu_open;
+        r.before = give_order;
+        r.after = hear_votes;
+        r.self = &o;
+        rig_session_begin(&r, &s, 1, ids, 20);
+        struct test_seq seq = rig_seq(&r, &s, 20, 1);
+        for (int i = 0; i < 6; i++)
+            ck_assert_int_eq(rig_step(&r, 0, NULL, 0, &seq, 1)->status, STATUS_OK);
+        ck_assert_uint_gt(o.given[GPU_GRAPH_LIVE], 0);
+        ck_assert_uint_eq(gpu_fake_alive().execs, 1);
+        if (fails) {
+            other.status = STATUS_DESYNC;
+            struct gpu_result *result = rig_step(&r, 0, NULL, 0, &seq, 1);
+            ck_assert_int_eq(result->status, STATUS_DESYNC);
+            ck_assert_str_eq(result->note.text, "it is gone");
+            ck_assert_uint_eq(other.left, 1);
+            ck_assert_int_eq(rig_step(&r, 0, NULL, 0, &seq, 1)->status, STATUS_DESYNC);
+        }
+        rig_close(&r);
+        ck_assert_uint_gt(other.left, fails ? 1 : 0);
+        ck_assert_uint_eq(other.execs, 0);
+        struct gpu_fake_alive left = gpu_fake_alive(), none;
+        memset(&none, 0, sizeof none);
+        ck_assert_mem_eq(&left, &none, sizeof none);
+        test_graphs = 0;
+    }
+    rig_model_close(&m);
+}
+END_TEST
+
 enum { BESIDE = 5 };
 
 /* Pages to and from memory that the driver knows: no call waits, what is there when the event is
@@ -688,6 +783,9 @@ int main(void) {
     tc = tcase_create("graphs");
     tcase_set_timeout(tc, 600);
     tcase_add_test(tc, same_bits_with_graphs);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("exchange");
+    tcase_add_test(tc, leaves_without_graphs);
     suite_add_tcase(suite, tc);
     return test_run(suite);
 }
