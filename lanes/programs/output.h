@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A file that a program writes: under its name stands what stood there before until the new one is
  * whole and on the disk. A link is followed, its target is written. What is no regular file (a
- * device, a pipe) is written straight into, and stays what it is. Nothing that was there before is
- * ever removed.
+ * device, a pipe) is written straight into, and stays what it is; so is a file in a folder that
+ * takes no new one, which alone can be left torn. Nothing that was there before is ever removed. A
+ * program that is killed leaves at most the unfinished roundhouse-XXXXXXXXXXXXXXXX.part beside,
+ * which is never looked at again and may be deleted.
  */
 #ifndef LANES_PROGRAMS_OUTPUT_H
 #define LANES_PROGRAMS_OUTPUT_H

@@ -18,6 +18,11 @@ tests_programs_test_ctl_sessions_SOURCES = tests/programs/test_ctl_sessions.c te
 tests_programs_test_ctl_sessions_CFLAGS = $(RH_TEST_CFLAGS)
 tests_programs_test_ctl_sessions_LDADD = $(RH_TEST_LDADD)
 include $(srcdir)/tests/programs/info.mk
+check_PROGRAMS += tests/programs/test_output
+tests_programs_test_output_SOURCES = tests/programs/test_output.c tests/sessions/expect.h \
+	lanes/programs/output.c lanes/programs/output.h
+tests_programs_test_output_CFLAGS = $(RH_TEST_CFLAGS)
+tests_programs_test_output_LDADD = $(RH_TEST_LDADD)
 check_PROGRAMS += tests/programs/test_loading
 tests_programs_test_loading_SOURCES = tests/programs/test_loading.c lanes/programs/loading.c
 tests_programs_test_loading_CFLAGS = $(RH_TEST_CFLAGS)

@@ -18,3 +18,9 @@ check_PROGRAMS += tests/sim/test_frozen_disk
 tests_sim_test_frozen_disk_SOURCES = tests/sim/test_frozen_disk.c
 tests_sim_test_frozen_disk_CFLAGS = $(RH_TEST_CFLAGS)
 tests_sim_test_frozen_disk_LDADD = $(RH_TEST_LDADD)
+
+check_PROGRAMS += tests/sim/test_carry_killed
+tests_sim_test_carry_killed_SOURCES = tests/sim/test_carry_killed.c \
+	tests/sessions/fake_disk.c tests/sessions/fake_disk.h tests/sessions/expect.h
+tests_sim_test_carry_killed_CFLAGS = $(RH_TEST_CFLAGS)
+tests_sim_test_carry_killed_LDADD = $(RH_TEST_LDADD)
