@@ -458,6 +458,7 @@ void ses_tiers_park(struct ses_tiers *t, uint32_t page, uint32_t place) {
     if (i == NONE) {
         t->counts.no_slot++;
         outcome(t, false, page, false);
+        ses_tiers_retry(t); /* nothing else would ask when all slots wait for the disk */
         return;
     }
     struct slot *s = &t->slot[i];

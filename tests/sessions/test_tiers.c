@@ -113,8 +113,7 @@ static void settle(void) {
     EXPECT_FINE(ses_tiers_audit(w.t, &note), note);
 }
 
-static void finish(void) {
-    uint32_t at = below(w.n_jobs);
+static void finish_at(uint32_t at) {
     struct job j = w.job[at];
     /* One rank's store does what it is told in order of record: erase never passes its write. */
     for (uint32_t i = 0; i < w.n_jobs; i++)
@@ -158,6 +157,10 @@ static void finish(void) {
         break;
     }
     settle();
+}
+
+static void finish(void) {
+    finish_at(below(w.n_jobs));
 }
 
 static void act(void) {
@@ -277,14 +280,19 @@ static void finish_all(void) {
         finish();
 }
 
-static bool park_one(uint32_t place) {
-    uint32_t page = 1 + place % PAGES, before = w.parked;
+static void park_begin(uint32_t place) {
+    uint32_t page = 1 + place % PAGES;
     w.page[0][page] = w.holds[place] = ++w.value;
     w.page_place[page] = place;
     w.busy[place]++;
     w.parking[page] = true;
     ses_tiers_park(w.t, page, place);
     settle();
+}
+
+static bool park_one(uint32_t place) {
+    uint32_t before = w.parked;
+    park_begin(place);
     finish_all();
     return w.parked > before;
 }
@@ -300,15 +308,34 @@ static void restore_one(uint32_t place) {
     EXPECT_EQ(w.restored, before + 1);
 }
 
-/* A disk that takes no more lets host memory fill with what is nowhere else; what it has comes back
- * all the same, however long ago the last clean slots were used. */
-START_TEST(test_full_disk_still_restores) {
+static void open_calm(void) {
     memset(&w, 0, sizeof w);
     w.disk = w.calm = true;
     w.world = 1;
     w.places = MANY_PLACES;
     w.slots = MANY_SLOTS;
     open_tiers();
+}
+
+static uint32_t unsaved(void) {
+    struct ses_tiers_counts counts;
+    ses_tiers_count(w.t, &counts);
+    return counts.unsaved;
+}
+
+static void close_calm(uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (w.holds[i] != 0)
+            ses_tiers_forget(w.t, i);
+    finish_all();
+    ses_tiers_close(w.t);
+}
+
+/* A disk that takes no more lets host memory fill with what is nowhere else; what it has comes back
+ * all the same, however long ago the last clean slots were used. Whoever finds no slot then asks
+ * the disk again, for nobody else would. */
+START_TEST(test_full_disk_still_restores) {
+    open_calm();
     uint32_t n = MANY_SLOTS + 8, place = n;
     for (uint32_t i = 0; i < n; i++)
         EXPECT(park_one(i));
@@ -320,11 +347,39 @@ START_TEST(test_full_disk_still_restores) {
         restore_one(i);
     for (uint32_t i = 0; i < 8; i++)
         restore_one(i);
+    EXPECT(!park_one(place) && unsaved() > 64);
     w.broken = false;
-    for (uint32_t i = 0; i < place; i++)
-        ses_tiers_forget(w.t, i);
+    EXPECT(!park_one(place));
+    EXPECT_EQ(unsaved(), 0);
+    EXPECT(park_one(place));
+    close_calm(place + 1);
+}
+END_TEST
+
+/* Host memory fills while the disk is silent: when it answers it is given all of that. */
+START_TEST(test_silent_disk_catches_up) {
+    open_calm();
+    uint32_t n = MANY_SLOTS + 8, place = n;
+    for (uint32_t i = 0; i < n; i++)
+        EXPECT(park_one(i));
+    w.page_place[1] = 0;
+    w.busy[0]++;
+    w.restoring[1] = true;
+    ses_tiers_restore(w.t, 0, 1);
+    settle();
+    EXPECT(w.n_jobs == 1 && w.job[0].kind == JOB_LOAD);
+    hang();
+    EXPECT_EQ(w.lost, 1);
+    for (uint32_t refused = w.refused; w.refused == refused; place++) {
+        park_begin(place);
+        if (w.n_jobs > 1)
+            finish_at(1);
+    }
+    EXPECT(w.n_jobs == 1 && unsaved() > 64);
     finish_all();
-    ses_tiers_close(w.t);
+    EXPECT(!ses_tiers_is_silent(w.t));
+    EXPECT_EQ(unsaved(), 0);
+    close_calm(place);
 }
 END_TEST
 
@@ -334,6 +389,7 @@ int main(void) {
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, test_random_orders);
     tcase_add_test(tcase, test_full_disk_still_restores);
+    tcase_add_test(tcase, test_silent_disk_catches_up);
     suite_add_tcase(suite, tcase);
     return test_run(suite);
 }
