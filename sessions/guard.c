@@ -17,15 +17,20 @@ static _Thread_local sigjmp_buf *way_out; /* NULL: nothing runs under the guard 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct sigaction before;
 
-/* The signal comes from the instruction that reads, so the thread is the reader's own. */
-static void on_bus_error(int signal) {
-    if (way_out != NULL)
+/* The signal comes from the instruction that reads, so the thread is the reader's own. One that was
+ * sent from outside, or tells of memory that nobody read yet, may come while the work allocates. */
+static void on_bus_error(int signal, siginfo_t *info, void *context) {
+    (void)context;
+    bool here = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
+    if (here && way_out != NULL)
         siglongjmp(*way_out, 1);
     sigaction(signal, &before, NULL); /* and the instruction is tried again */
+    if (!here)
+        raise(signal);
 }
 
 static void install(void) {
-    struct sigaction act = {.sa_handler = on_bus_error, .sa_flags = SA_NODEFER};
+    struct sigaction act = {.sa_sigaction = on_bus_error, .sa_flags = SA_NODEFER | SA_SIGINFO};
     sigemptyset(&act.sa_mask);
     CHECK(sigaction(SIGBUS, &act, &before) == 0);
 }

