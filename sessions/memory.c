@@ -512,6 +512,15 @@ static void memory_on_tallied(struct act_ctx *ctx, struct ses_memory *m, act_id_
     m->tally[told->rank].asked = false;
 }
 
+/* What only the disk could do or keep is refused while it is silent. */
+static bool is_refused(const struct ses_memory *m, struct ses_query *q) {
+    if (m->tiers == NULL || !ses_tiers_is_silent(m->tiers))
+        return false;
+    q->status = status_say(&q->note, STATUS_TIMEOUT,
+                           "the disk of the session store does not answer; try again later");
+    return true;
+}
+
 /* True: the store is asked, and answers later. */
 static bool ask_store(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
                       struct ses_query *q) {
@@ -519,11 +528,8 @@ static bool ask_store(struct act_ctx *ctx, struct ses_memory *m, act_id_t from,
     uint32_t i = 0;
     if (q->kind == SES_QUERY_EXPORT && ses_carry_export(m->carry, q, &fetch))
         return false;
-    if (ses_tiers_is_silent(m->tiers)) {
-        q->status = status_say(&q->note, STATUS_TIMEOUT,
-                               "the disk of the session store does not answer; try again later");
+    if (is_refused(m, q))
         return false;
-    }
     while (i < MEMORY_FETCHES_MAX && m->fetch[i].query != NULL)
         i++;
     if (i == MEMORY_FETCHES_MAX) {
@@ -595,7 +601,7 @@ static void look(struct act_ctx *ctx, struct ses_memory *m, act_id_t from, struc
         else if (ask_store(ctx, m, from, q))
             return;
         tell_freed(ctx, m);
-    } else {
+    } else if ((q->kind != SES_QUERY_PIN && q->kind != SES_QUERY_UNPIN) || !is_refused(m, q)) {
         ses_book_query(m->book, q);
         if (q->kind == SES_QUERY_PIN && q->status == STATUS_AGAIN)
             say_refusal(m, q);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A disk that does not answer any more: the request that waits for it computes its session anew,
- * and the next ones do so at once; when it answers again its sessions resume; a drain meanwhile
- * ends in bounded time and says what was not saved. Every token is right throughout.
+ * and the next ones do so at once; no pin is taken that it should keep; when it answers again its
+ * sessions resume; a drain meanwhile ends in bounded time and says what was not saved. Every token
+ * is right throughout.
  */
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "lanes/engine.h"
 #include "lanes/protocol.h"
 #include "sessions/protocol.h"
+#include "sessions/query.h"
 #include "tests/harness.h"
 
 enum { PAGE = 8, CONTEXT = 512, VOCAB = 200, LONG = 401, SHORT = 61, REQUESTS = 8 };
@@ -31,6 +33,8 @@ static struct frozen {
     bool second, drains;
     struct ask ask[REQUESTS];
     uint32_t over, unsaved, said;
+    struct ses_query list, pin;
+    enum status pinned[2]; /* while the disk is silent, and later */
     uint64_t drain_ns, drained_ns;
 } w;
 
@@ -60,6 +64,24 @@ static void drain(struct act_ctx *ctx) {
         ACT_SEND(ctx, lane_engine_planner(w.engine), lane, drain, .deadline_ns = SECOND);
 }
 
+static void ask_pin(struct act_ctx *ctx) {
+    w.pin.kind = SES_QUERY_PIN;
+    ACT_SEND(ctx, lane_engine_memory(w.engine), ses, look, .query = &w.pin);
+}
+
+/* One that only the disk has is to be pinned. */
+static void looked(struct act_ctx *ctx, const struct ses_query *q) {
+    if (q->kind == SES_QUERY_PIN) {
+        w.pinned[w.over > 3] = q->status;
+        return;
+    }
+    ck_assert_int_eq(q->status, STATUS_OK);
+    for (uint32_t i = 0; i < q->n; i++)
+        if (q->row[i].on_disk == q->row[i].pages && q->row[i].on_device == 0)
+            w.pin.name = q->row[i].name;
+    ask_pin(ctx);
+}
+
 static void go_on(struct act_ctx *ctx, uint32_t ended) {
     w.over++;
     if (!w.second && ended < ASK_THIRD)
@@ -74,9 +96,13 @@ static void go_on(struct act_ctx *ctx, uint32_t ended) {
         drain(ctx);
     else if (ended == ASK_NEW) { /* all that it owes comes in time */
         freeze(ctx, 0);
+        w.list.kind = SES_QUERY_LIST;
+        ACT_SEND(ctx, lane_engine_memory(w.engine), ses, look, .query = &w.list);
         act_timer_arm(ctx, 400 * SECOND, 0);
-    } else
+    } else {
+        ask_pin(ctx);
         drain(ctx);
+    }
 }
 
 static void client_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
@@ -116,6 +142,9 @@ static void client_receive(struct act_ctx *ctx, void *state, const struct act_ms
         go_on(ctx, (uint32_t)m->request);
         break;
     }
+    case ses_KIND_looked:
+        looked(ctx, ((const struct ses_looked *)b)->query);
+        break;
     case lane_KIND_drained:
         w.unsaved = ((const struct lane_drained *)b)->unsaved;
         w.drained_ns = act_now_ns(ctx);
@@ -211,6 +240,8 @@ static void check(bool drains) {
             continue;
         }
         ck_assert_uint_eq(w.said, 17);
+        ck_assert_int_eq(w.pinned[0], STATUS_TIMEOUT); /* it could not be kept */
+        ck_assert_int_eq(w.pinned[1], STATUS_OK);
         ck_assert_uint_eq(w.ask[ASK_THIRD].from_disk, SHORT - 1);
         ck_assert_uint_eq(w.unsaved, 0);
     }
