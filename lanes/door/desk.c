@@ -28,6 +28,7 @@ enum status door_desk_open(struct door_desk *d, const struct door_desk_config *c
     c->waits_max = c->waits_max != 0 ? c->waits_max : DOOR_WAITS_DEFAULT;
     c->log_bytes = c->log_bytes != 0 ? c->log_bytes : log_bytes_default;
     c->keep_ns = c->keep_ns != 0 ? c->keep_ns : (uint64_t)DOOR_KEEP_MS_DEFAULT * NS_PER_MS;
+    c->query_ns = c->query_ns != 0 ? c->query_ns : (uint64_t)DOOR_QUERY_MS_DEFAULT * NS_PER_MS;
     CHECK(c->vocab > 0 && c->context > 0);
     d->limits = (struct door_limits){.context = c->context,
                                      .vocab = c->vocab,

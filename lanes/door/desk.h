@@ -17,8 +17,9 @@ enum {
     DOOR_ENDED_DEFAULT = 4096,
     DOOR_WAITS_DEFAULT = 10000,
     DOOR_KEEP_MS_DEFAULT = 600000,
-    DOOR_STAGES = 16, /* submits under way to the planner */
-    DOOR_QUERIES = 4, /* questions about stored sessions under way to the memory */
+    DOOR_QUERY_MS_DEFAULT = 60000, /* longer than a disk that hangs is waited for */
+    DOOR_STAGES = 16,              /* submits under way to the planner */
+    DOOR_QUERIES = 4,              /* questions about stored sessions under way to the memory */
     DOOR_RETRY_MS = 1000
 };
 
@@ -35,11 +36,12 @@ struct door_desk_config {
     uint64_t log_bytes;                                    /* 0: 512 MiB of address space */
     uint64_t keep_ns;  /* how long an ended request can be read; 0: the default */
     uint64_t drain_ns; /* default deadline of drain */
+    uint64_t query_ns; /* how long a question about stored sessions may take; 0: the default */
 };
 
 struct door_desk_counts {
     uint64_t messages, submits, resends, refused, reads, empty_reads, cancels, idle_cancels;
-    uint64_t waits_refused, expired, repeated;
+    uint64_t waits_refused, expired, repeated, unanswered; /* unanswered: questions, in time */
 };
 
 struct door_stage {

@@ -299,8 +299,12 @@ static uint64_t scan_waits(struct door_desk *d, uint64_t now) {
         struct door_wait *w = &d->waits.slots[i];
         i = w->next;
         if (w->deadline_ns <= now) {
+            bool query =
+                w->kind == DOOR_WAIT_QUERY; /* its buffer stays taken until it is answered */
+            w->status = query ? STATUS_TIMEOUT : w->status;
             door_waits_ready(&d->waits, &d->table, w);
-            d->counts.empty_reads++;
+            d->counts.unanswered += query;
+            d->counts.empty_reads += !query;
         } else if (w->deadline_ns < next) {
             next = w->deadline_ns;
         }

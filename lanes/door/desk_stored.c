@@ -71,11 +71,13 @@ bool door_desk_query(struct door_desk *d, struct act_ctx *ctx, const struct door
                       "as many questions about stored sessions are under way as can be",
                       RETRY_SOON_MS);
     struct door_query *q = &d->queries[i];
+    uint64_t deadline = act_now_ns(ctx) + d->config.query_ns;
     struct door_wait *w =
-        door_waits_add(&d->waits, from, DOOR_WAIT_QUERY, &d->table, NULL, UINT64_MAX);
+        door_waits_add(&d->waits, from, DOOR_WAIT_QUERY, &d->table, NULL, deadline);
     CHECK(w != NULL); /* nothing is received when all are taken */
+    door_desk_arm(d, ctx, deadline);
     w->cursor = i;
-    w->status = STATUS_SHUTDOWN; /* until the memory has answered */
+    w->status = STATUS_SHUTDOWN; /* until the memory has answered, or its time is over */
     q->used = true;
     q->cmd = call->cmd;
     q->query.kind = kind_of(call);
@@ -131,7 +133,10 @@ void door_desk_answer_query(struct door_desk *d, const struct door_wait *w) {
     struct door_query *q = &d->queries[w->cursor];
     struct door_error error;
     if (w->status != STATUS_OK) { /* given up before the memory answered */
-        door_refuse(&error, (enum status)w->status, "", "%s", status_text((enum status)w->status));
+        door_refuse(&error, (enum status)w->status, "", "%s",
+                    w->status == STATUS_TIMEOUT ? "the session memory, or its disk, did not answer "
+                                                  "in time; try again later"
+                                                : status_text((enum status)w->status));
         door_reply_error(d, &error);
         return;
     }
