@@ -282,7 +282,8 @@ void ses_book_restored(struct ses_book *b, uint32_t id, bool fine) {
         s->answer.reason = s->answer.matched > 0 ? SES_HIT_CUT
                            : b->disk_silent      ? SES_MISS_SILENT
                                                  : SES_MISS_RECORD;
-        lose(b, job.place);
+        if (!b->disk_silent) /* else it is there, and will be had again */
+            lose(b, job.place);
     }
     ses_book_drop(b, job.place, SES_HOLD_JOB);
     if (s->n_restores > 0)

@@ -401,7 +401,7 @@ START_TEST(test_turns_read_only_and_back) {
 }
 END_TEST
 
-/* A full disk lets no commit through: that is said, no damage is seen in it, and later it goes on. */
+/* A full disk lets no commit through: that is said, is no damage, and later it goes on. */
 static void turns_full(uint32_t what) {
     struct ses_store_counts c;
     running(9);
