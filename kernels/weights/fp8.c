@@ -122,23 +122,6 @@ bool krn_fp8_is(const struct krn_config *c, const struct krn_entry *e) {
            ends_in(e->name, ".weight");
 }
 
-/* The matrix's name with `more` behind it. */
-static bool is_of(const char *name, const char *matrix, const char *more) {
-    size_t n = strlen(matrix);
-    return strncmp(name, matrix, n) == 0 && strcmp(name + n, more) == 0;
-}
-
-static const struct krn_entry *find(const struct krn_shards *shards, const char *matrix,
-                                    const char *more, uint32_t *shard) {
-    for (uint32_t s = 0; s < shards->n; s++)
-        for (uint32_t i = 0; i < shards->tables[s].n; i++)
-            if (is_of(shards->tables[s].entries[i].name, matrix, more)) {
-                *shard = s;
-                return &shards->tables[s].entries[i];
-            }
-    return NULL;
-}
-
 uint32_t krn_fp8_count(const struct krn_config *c, const struct krn_shards *shards) {
     uint32_t n = 0;
     for (uint32_t s = 0; s < shards->n; s++)
@@ -150,14 +133,13 @@ uint32_t krn_fp8_count(const struct krn_config *c, const struct krn_shards *shar
 bool krn_fp8_is_scale(const struct krn_config *c, const struct krn_shards *shards,
                       const struct krn_entry *e) {
     char matrix[KRN_NAME_MAX + 1];
-    uint32_t shard;
     const char *end = strrchr(e->name, '.');
     if (!c->fp8 || end == NULL ||
         (strcmp(end, ".weight_scale") != 0 && strcmp(end, ".weight_scale_inv") != 0))
         return false;
     snprintf(matrix, sizeof matrix, "%.*s.weight", (int)(end - e->name), e->name);
-    const struct krn_entry *of = find(shards, matrix, "", &shard);
-    return of != NULL && krn_fp8_is(c, of);
+    const struct krn_place *of = krn_shards_find(shards, matrix, "");
+    return of != NULL && krn_fp8_is(c, of->entry);
 }
 
 /* The scale at row r and column k, and how they lie. */
@@ -211,20 +193,16 @@ static enum status scales_of(const struct krn_config *c, const struct krn_shards
                              const struct krn_file *files, const struct krn_entry *w,
                              struct scales *s, struct status_note *note) {
     char quoted[KRN_QUOTE_BYTES];
-    uint32_t shard = 0, other = 0;
     krn_quote(quoted, w->name);
-    s->e = find(shards, w->name, "_scale_inv", &shard);
-    const struct krn_entry *plain = find(shards, w->name, "_scale", &other);
-    if (s->e == NULL) {
-        s->e = plain;
-        shard = other;
-        plain = NULL;
-    }
-    if (s->e == NULL || plain != NULL)
+    const struct krn_place *inverse = krn_shards_find(shards, w->name, "_scale_inv");
+    const struct krn_place *plain = krn_shards_find(shards, w->name, "_scale");
+    const struct krn_place *one = inverse != NULL ? inverse : plain;
+    if (one == NULL || (inverse != NULL && plain != NULL))
         return status_say(note, STATUS_BAD_MODEL,
                           "tensor %s is F8_E4M3 with %s scales: one of weight_scale and "
                           "weight_scale_inv is expected",
-                          quoted, s->e == NULL ? "no" : "two");
+                          quoted, one == NULL ? "no" : "two");
+    s->e = one->entry;
     if (strcmp(s->e->dtype, "F32") != 0 && strcmp(s->e->dtype, "BF16") != 0 &&
         strcmp(s->e->dtype, "F16") != 0)
         return status_say(note, STATUS_BAD_MODEL,
@@ -237,7 +215,7 @@ static enum status scales_of(const struct krn_config *c, const struct krn_shards
                           " bytes of scales in %u dimensions, which is neither one, nor one a row, "
                           "nor one for each block of quantization_config",
                           quoted, w->dims[0], w->dims[1], s->e->bytes, s->e->n_dims);
-    s->data = files[shard].bytes + s->e->offset;
+    s->data = files[one->shard].bytes + s->e->offset;
     return STATUS_OK;
 }
 

@@ -157,6 +157,51 @@ static enum status nothing_there(const char *dir, struct status_note *note) {
                       index_name);
 }
 
+static int place_order(const void *a, const void *b) {
+    const struct krn_place *x = a, *y = b;
+    return strcmp(x->entry->name, y->entry->name);
+}
+
+/* All tensors by name. */
+static enum status places_sort(struct krn_shards *s, const char *dir, struct status_note *note) {
+    char label[KRN_LABEL_BYTES];
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++)
+        n += s->tables[i].n;
+    if (n == 0)
+        return STATUS_OK;
+    s->places = calloc(n, sizeof *s->places);
+    if (s->places == NULL)
+        return status_say(note, STATUS_NO_MEMORY, "%s: no memory for the places of its tensors",
+                          krn_label(label, dir));
+    for (uint32_t i = 0; i < s->n; i++)
+        for (uint32_t e = 0; e < s->tables[i].n; e++)
+            s->places[s->n_places++] = (struct krn_place){&s->tables[i].entries[e], i};
+    qsort(s->places, n, sizeof *s->places, place_order);
+    return STATUS_OK;
+}
+
+/* A name in two parts. */
+struct place_name {
+    const char *first, *second;
+    size_t first_bytes;
+};
+
+static int place_compare(const void *key, const void *place) {
+    const struct place_name *k = key;
+    const char *name = ((const struct krn_place *)place)->entry->name;
+    int order = strncmp(k->first, name, k->first_bytes);
+    return order != 0 ? order : strcmp(k->second, name + k->first_bytes);
+}
+
+const struct krn_place *krn_shards_find(const struct krn_shards *shards, const char *first,
+                                        const char *second) {
+    const struct place_name key = {first, second, strlen(first)};
+    if (shards->n_places == 0)
+        return NULL;
+    return bsearch(&key, shards->places, shards->n_places, sizeof *shards->places, place_compare);
+}
+
 enum status krn_shards_open(const char *dir, struct krn_shards *out, struct status_note *note) {
     char single[KRN_PATH_MAX], index[KRN_PATH_MAX];
     struct stat st;
@@ -173,6 +218,8 @@ enum status krn_shards_open(const char *dir, struct krn_shards *out, struct stat
     } else {
         return nothing_there(dir, note);
     }
+    if (status == STATUS_OK)
+        status = places_sort(out, dir, note);
     if (status != STATUS_OK)
         krn_shards_close(out);
     return status;
@@ -185,5 +232,6 @@ void krn_shards_close(struct krn_shards *shards) {
     }
     free(shards->files);
     free(shards->tables);
+    free(shards->places);
     *shards = (struct krn_shards){0};
 }

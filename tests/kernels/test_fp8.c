@@ -20,7 +20,7 @@ struct item {
 
 static void write_items(const char *dir, const struct item *items, uint32_t n) {
     static unsigned char file[BYTES_MAX];
-    char header[2048];
+    char header[1 << 14];
     uint64_t at = 0, size;
     int h = snprintf(header, sizeof header, "{");
     for (uint32_t i = 0; i < n; at += items[i++].bytes)
@@ -160,6 +160,39 @@ START_TEST(one_scale) {
 }
 END_TEST
 
+/* Many matrices, whose names begin alike and end each other: each has its own scale. */
+START_TEST(many_matrices) {
+    enum { MANY = 60 };
+    static char names[2 * MANY][32];
+    static const unsigned char w[4] = {0x38, 0x40, 0xb8, 0x00}; /* 1, 2, -1, 0 */
+    float scales[MANY];
+    struct item items[2 * MANY];
+    char dir[64];
+    struct krn_model *m = NULL;
+    for (uint32_t i = 0; i < MANY; i++) { /* a, aa, ..., b, ba, ... */
+        uint32_t at = i * 7 % MANY;
+        for (uint32_t k = 0; k < 2; k++)
+            snprintf(names[2 * i + k], sizeof names[0], "%c%.*s.weight%s", 'a' + (int)(at / 10),
+                     (int)(at % 10), "aaaaaaaaaa", k == 0 ? "" : "_scale");
+        scales[i] = (float)(1 + i);
+        items[2 * i] = (struct item){names[2 * i], "F8_E4M3", "[1,4]", 4, w};
+        items[2 * i + 1] = (struct item){names[2 * i + 1], "F32", "[1]", 4, &scales[i]};
+    }
+    make_dir(dir, by_tensor);
+    write_items(dir, items, 2 * MANY);
+    OK(krn_model_open(dir, &m, &note));
+    ck_assert_uint_eq(m->n_tensors, MANY);
+    for (uint32_t i = 0; i < MANY; i++) {
+        const struct krn_tensor *t = krn_model_tensor(m, names[2 * i]);
+        ck_assert_ptr_nonnull(t);
+        const float want[4] = {scales[i], 2 * scales[i], -scales[i], 0};
+        ck_assert_mem_eq(t->data, want, sizeof want);
+    }
+    krn_model_close(m);
+    scratch_remove(dir);
+}
+END_TEST
+
 /* Opening says these words. */
 static void refused(const char *quantization, const struct item *items, uint32_t n,
                     const char *words) {
@@ -225,6 +258,7 @@ int main(void) {
     tcase_add_test(t, scales_of_blocks);
     tcase_add_test(t, scales_of_rows);
     tcase_add_test(t, one_scale);
+    tcase_add_test(t, many_matrices);
     tcase_add_test(t, refused_scales);
     tcase_add_test(t, refused_schemes);
     suite_add_tcase(suite, t);
