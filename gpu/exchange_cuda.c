@@ -150,7 +150,12 @@ enum status gpu_cuda_meet(struct gpu_device *d, struct status_note *note) {
     uint64_t room = (sums < c->gathered_floats ? sums : c->gathered_floats) / x->world;
     uint32_t n = room < EXCHANGE_PROBE ? (uint32_t)room : EXCHANGE_PROBE;
     gpu_cuda_here(c);
-    TRY(x->join(x->self, note));
-    TRY(probe(c, false, n, note));
-    return probe(c, true, n, note);
+    enum status status = x->join(x->self, note);
+    if (status == STATUS_OK)
+        status = probe(c, false, n, note);
+    if (status == STATUS_OK)
+        status = probe(c, true, n, note);
+    if (status != STATUS_OK) /* others may wait in it */
+        gpu_cuda_leave(c);
+    return status;
 }
