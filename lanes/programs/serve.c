@@ -85,6 +85,12 @@ static void serve_close_within(enum program_exit code, unsigned seconds) {
     alarm(seconds);
 }
 
+static enum program_exit serve_code_of(enum status status) {
+    return status == STATUS_OK         ? EXIT_DONE
+           : status == STATUS_SHUTDOWN ? EXIT_HALTED
+                                       : EXIT_INTERNAL;
+}
+
 /* ---- the owner of the door ---- */
 
 static void owner_receive(struct act_ctx *ctx, void *state, const struct act_msg *msg) {
@@ -95,7 +101,7 @@ static void owner_receive(struct act_ctx *ctx, void *state, const struct act_msg
         s->status = m.status;
         s->cancelled = m.cancelled;
         s->closed = true;
-        serve_close_within(m.status == STATUS_OK ? EXIT_DONE : EXIT_INTERNAL, SERVE_STOP_S);
+        serve_close_within(serve_code_of((enum status)m.status), SERVE_STOP_S);
         act_rt_stop(act_rt_of(ctx));
     } else if (msg->kind == ACT_KIND_stop) {
         act_exit(ctx);
@@ -265,12 +271,12 @@ static enum program_exit serve_run(struct serve *s) {
         return EXIT_INTERNAL;
     if (s->status == STATUS_SHUTDOWN) {
         fprintf(stderr, "roundhouse: halted\n");
-        return EXIT_HALTED;
+        return serve_code_of(STATUS_SHUTDOWN);
     }
     if (s->status != STATUS_OK) {
         fprintf(stderr, "roundhouse: the engine is lost: %s\n",
                 status_text((enum status)s->status));
-        return EXIT_INTERNAL;
+        return serve_code_of((enum status)s->status);
     }
     if (!s->quiet)
         fprintf(stderr, "roundhouse: drained, %u requests cancelled at the deadline\n",
