@@ -29,6 +29,7 @@ struct fab_coll_nccl {
     uint32_t world;
     uint64_t deadline_ns;
     struct fab_nccl_id id;
+    uint32_t failed; /* a bit a rank: the library does not tell the others of one process */
     struct nccl_rank ranks[GPU_WORLD_MAX];
 };
 
@@ -46,6 +47,8 @@ static enum status nccl_fail(struct nccl_rank *r, enum status s, const char *wha
                              struct status_note *note) {
     if (r->failed == STATUS_OK) {
         r->failed = status_say(&r->why, s, "rank %u: NCCL, %s: %s", r->exchange.rank, what, why);
+        /* nccl_state of another rank reads it; it carries nothing else */
+        __atomic_fetch_or(&r->of->failed, 1u << r->exchange.rank, __ATOMIC_RELAXED);
         if (!r->meets)
             nccl_end(r);
     }
@@ -155,6 +158,9 @@ static enum status nccl_state(void *self, struct status_note *note) {
     struct nccl_rank *r = self;
     fab_nccl_result_t result = FAB_NCCL_SUCCESS, asked;
     TRY(nccl_here(r, "looking", note));
+    uint32_t others = __atomic_load_n(&r->of->failed, __ATOMIC_RELAXED); /* nccl_fail's */
+    if (others != 0)
+        return nccl_fail(r, STATUS_DESYNC, "exchanging", "another rank has failed", note);
     asked = r->of->nccl->state(r->comm, &result);
     if (asked == FAB_NCCL_SUCCESS && result == FAB_NCCL_IN_PROGRESS)
         return STATUS_OK;

@@ -140,7 +140,7 @@ START_TEST(rank_that_leaves) {
 }
 END_TEST
 
-/* What NCCL reports later ends it too. */
+/* What NCCL reports later ends it too, for all ranks of the process. */
 START_TEST(late_error) {
     struct fab_coll_nccl *c;
     struct rank ranks[2];
@@ -152,6 +152,10 @@ START_TEST(late_error) {
     ck_assert_int_eq(e->state(e->self, &ranks[1].note), STATUS_DESYNC);
     nccl_fake_state(FAB_NCCL_SUCCESS);
     ck_assert_int_eq(e->state(e->self, &ranks[1].note), STATUS_DESYNC);
+    const struct gpu_exchange *beside = ranks[0].x;
+    ck_assert_int_eq(beside->state(beside->self, &ranks[0].note), STATUS_DESYNC);
+    ck_assert_msg(strstr(ranks[0].note.text, "another rank has failed") != NULL, "%s",
+                  ranks[0].note.text);
     ck_assert_uint_eq(nccl_fake_live(), 4); /* until ranks leave: graphs may hold it */
     e->leave(e->self);
     ck_assert_uint_eq(nccl_fake_live(), 2);
