@@ -60,6 +60,8 @@ static void ask(struct act_ctx *ctx, struct visitor *v) {
     q->name = v->name;
     if (v->reading && pick(v, 8) > 0) {
         q->kind = SES_QUERY_EXPORT;
+        if (pick(v, 16) == 0)
+            v->at = 0; /* from the beginning again, whatever became of the session meanwhile */
         q->from = v->at;
     } else if (v->sending && pick(v, 8) > 0) {
         send_piece(v, q);
