@@ -398,9 +398,7 @@ static bool load_next(struct ses_tiers *t) {
         return true;
     }
     CHECK(p->record != NONE); /* the books restore only what is somewhere */
-    /* What was read and waits to be moved counts too: a device that takes its time is not run
-     * ahead of. */
-    uint32_t i = t->loads + t->ready.n < SES_TIERS_LOADS_MAX ? slot_take(t) : NONE;
+    uint32_t i = t->loads < SES_TIERS_LOADS_MAX ? slot_take(t) : NONE;
     if (i == NONE)
         return false;
     struct slot *s = &t->slot[i];
