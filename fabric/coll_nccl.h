@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The exchange of ranks by NCCL (gpu/device.h, struct gpu_exchange): it moves floats between the
+ * The exchange of ranks by NCCL (gpu/exchange.h): it moves floats between the
  * devices' memories on their compute streams and adds none, for a library's order of additions is
- * not the tree's. Calls never block for longer than the deadline; a rank that does not come is a
- * TIMEOUT, what NCCL reports is a DESYNC, and both are for good. Who leaves ends the communicator,
- * and with it what it has under way on the device.
+ * not the tree's. A rank that does not come to the meeting is a TIMEOUT at the deadline, what NCCL
+ * reports is a DESYNC, and both are for good. Once ranks have met, a call returns when its work is
+ * enqueued: that has no deadline of its own while NCCL connects for the first operations, a plan's
+ * deadline stands above it. Who leaves ends the communicator, and with it what it has under way on
+ * the device.
  */
 #ifndef FABRIC_COLL_NCCL_H
 #define FABRIC_COLL_NCCL_H
@@ -16,7 +18,7 @@ struct fab_coll_nccl;
 struct fab_coll_nccl_config {
     const struct fab_nccl *nccl;
     uint32_t world;
-    uint64_t deadline_ns;         /* of joining, and of each call; 0: thirty seconds */
+    uint64_t deadline_ns;         /* of joining; 0: thirty seconds */
     uint64_t whole_floats;        /* struct gpu_exchange; 0: 262,144 */
     const struct fab_nccl_id *id; /* the communicator's, from rank 0; NULL: made here */
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The start-up self-test of cuda-bf16-sm90: every kernel that serves, at several row counts, on
- * seeded inputs, against the profile's model in integers (kernels/step16.h and the oracle made of
- * it). The model is what every other GPU of the capability computes, so one that differs, or a
- * driver that compiles otherwise, is refused. Lies in the memory that packing stages rows in, which
- * is free before.
+ * The start-up self-test of cuda-bf16-sm90: every kernel of bf16 weights and attention, at several
+ * row counts, on seeded inputs, against the profile's model in integers (kernels/step16.h and the
+ * oracle made of it); not yet those that read packed blocks (numerics.md 16.2a). The model is what
+ * every other GPU of the capability computes, so one that differs, or a driver that compiles
+ * otherwise, is refused. Lies in the memory that packing stages rows in, which is free before.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -21,6 +21,7 @@
 #include "sessions/reserve.h"
 #include "tests/sessions/expect.h"
 #include "tests/sessions/fake_disk.h"
+#include "tests/sim/life.h"
 
 enum { PAGE = 8, CONTEXT = 256, VOCAB = 200, TALE = 61, OTHER = 45, NEW = 3 };
 enum { FILE_MAX = 64 << 10, PIECE = 250, SEGMENT = 5 * 8192, BUDGET = 24 * SEGMENT };
@@ -261,16 +262,9 @@ static void live(uint64_t seed, const enum step *steps) {
     memset(&w, 0, sizeof w);
     w.child = child;
     w.step = steps;
-    struct act_rt_config rc = {.port = ACT_PORT_SIM,
-                               .workers = 1,
-                               .actors_max = 64,
-                               .messages_max = 4096,
-                               .timers_max = 64,
-                               .seed = seed,
-                               .sim_priority = seed % 2 == 0};
     struct act_rt *rt;
     struct status_note note = {{0}};
-    EXPECT_FINE(act_rt_open(&rc, &rt, &note) == STATUS_OK, note);
+    EXPECT_FINE(life_runtime(seed, 4096, &rt, &note) == STATUS_OK, note);
     struct lane_engine_config c = {.fake = true,
                                    .fake_vocab = VOCAB,
                                    .fake_context = CONTEXT,

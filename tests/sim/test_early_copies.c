@@ -12,6 +12,7 @@
 #include "sessions/query.h"
 #include "sessions/tiers.h"
 #include "tests/harness.h"
+#include "tests/sim/life.h"
 
 enum { PAGE = 8, CONTEXT = 512, VOCAB = 200, PROMPT = 240, TOKENS = 160 };
 enum { PAGES = (PROMPT + TOKENS - 1) / PAGE, IDLE_NS = 20000000 };
@@ -171,16 +172,9 @@ static const struct act_kind client_kind = {.name = "client", .receive = client_
 static void life(uint64_t seed, const char *folder, uint64_t copy_ns, bool carries) {
     memset(&e, 0, sizeof e);
     e.carries = carries;
-    struct act_rt_config rc = {.port = ACT_PORT_SIM,
-                               .workers = 1,
-                               .actors_max = 64,
-                               .messages_max = 8192,
-                               .timers_max = 64,
-                               .seed = seed,
-                               .sim_priority = seed % 2 == 0};
     struct act_rt *rt;
     struct status_note note;
-    if (act_rt_open(&rc, &rt, &note) != STATUS_OK)
+    if (life_runtime(seed, 8192, &rt, &note) != STATUS_OK)
         ck_abort_msg("%s", note.text);
     struct lane_engine_config c = {.fake = true,
                                    .fake_vocab = VOCAB,

@@ -13,6 +13,7 @@
 #include "sessions/protocol.h"
 #include "sessions/query.h"
 #include "tests/harness.h"
+#include "tests/sim/life.h"
 
 enum { PAGE = 8, CONTEXT = 512, VOCAB = 200, LONG = 401, SHORT = 61, REQUESTS = 8 };
 static const uint64_t SECOND = 1000000000;
@@ -177,16 +178,9 @@ static void life(uint64_t seed, const char *folder, bool second, bool drains) {
     memset(&w, 0, sizeof w);
     w.second = second;
     w.drains = drains;
-    struct act_rt_config rc = {.port = ACT_PORT_SIM,
-                               .workers = 1,
-                               .actors_max = 64,
-                               .messages_max = 8192,
-                               .timers_max = 64,
-                               .seed = seed,
-                               .sim_priority = seed % 2 == 0};
     struct act_rt *rt;
     struct status_note note;
-    if (act_rt_open(&rc, &rt, &note) != STATUS_OK)
+    if (life_runtime(seed, 8192, &rt, &note) != STATUS_OK)
         ck_abort_msg("%s", note.text);
     struct lane_engine_config c = {.fake = true,
                                    .fake_vocab = VOCAB,
